@@ -1,0 +1,192 @@
+"""A sealed build, as a training job sees it: open it, walk a split, fetch one sample."""
+
+import gzip
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from shardwright import canonical, layout, sidecars, tar
+from shardwright.errors import Damaged, NotSealed, ShardwrightError
+from shardwright.order import sample_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample: its `key` (32 hex digits), where it stands, and its `parts` {suffix: bytes} as they lie in the shard."""
+
+    key: str
+    shard: int
+    index: int
+    parts: dict[str, bytes]
+
+    def json(self) -> Any:
+        """The document's row, parsed."""
+        return json.loads(self.parts["json"])
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One line of shards.jsonl: `samples` samples in `bytes` bytes, keys from `first` to `last`."""
+
+    path: Path
+    samples: int
+    bytes: int
+    sha256: str
+    first: str
+    last: str
+
+    def sidecar(self, suffix: str) -> Path:
+        """Path of the `.idx`, `.sig` or `.src` beside it."""
+        return self.path.with_name(self.path.name + suffix) if suffix == sidecars.IDX else self.path.with_suffix(suffix)
+
+    def open(self) -> BinaryIO:
+        """The shard's bytes; raises Damaged when it is missing."""
+        return _open(self.path)
+
+    def offsets(self) -> Sequence[int]:
+        """Byte offset of every sample, then of the end of the last."""
+        path = self.sidecar(sidecars.IDX)
+        offsets = sidecars.unpack_idx(_read(path), str(path))
+        if len(offsets) != self.samples + 1:
+            raise Damaged(f"{path}: {len(offsets) - 1} samples, shards.jsonl says {self.samples}")
+        return offsets
+
+    def signatures(self) -> list[tuple[bytes, bytes]]:
+        """(order key, sample digest) of every sample."""
+        rows = sidecars.read_rows(self.sidecar(sidecars.SIG), sidecars.SIG_ROW)
+        if len(rows) != self.samples:
+            raise Damaged(f"{self.sidecar(sidecars.SIG)}: {len(rows)} samples, shards.jsonl says {self.samples}")
+        return rows
+
+
+class Split:
+    """The training samples of a build, in their global order. Iterating or indexing checks every sample's digest."""
+
+    def __init__(self, shards: list[Shard]) -> None:
+        self.shards = shards
+        self._starts = [0]
+        for shard in shards:
+            self._starts.append(self._starts[-1] + shard.samples)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[Sample]:
+        for number in range(len(self.shards)):
+            yield from self.shard(number)
+
+    def __getitem__(self, rank: int) -> Sample:
+        """The sample at global position `rank`, by one ranged read. Raises IndexError outside 0..len-1."""
+        if not 0 <= rank < len(self):
+            raise IndexError(f"sample {rank} of {len(self)}")
+        number = bisect_right(self._starts, rank) - 1
+        return self.fetch(number, rank - self._starts[number])
+
+    def shard(self, number: int, start: int = 0) -> Iterator[Sample]:
+        """Samples `start`, `start + 1`, ... of shard `number`. Raises Damaged at the first that is not as it was written."""
+        shard = self.shards[number]
+        offsets, signatures = shard.offsets(), shard.signatures()
+        with shard.open() as file:
+            file.seek(offsets[start])
+            for index in range(start, shard.samples):
+                blob = file.read(offsets[index + 1] - offsets[index])
+                key, parts = decode_sample(blob, signatures[index], f"{shard.path}#{index}")
+                yield Sample(key, number, index, parts)
+
+    def fetch(self, number: int, index: int) -> Sample:
+        """Sample `index` of shard `number`."""
+        if not (0 <= number < len(self.shards) and 0 <= index < self.shards[number].samples):
+            raise ShardwrightError(f"no sample {number}#{index}: the build has shards 0..{len(self.shards) - 1}")
+        return next(self.shard(number, index))
+
+    def find(self, key: str) -> tuple[int, int]:
+        """(shard, index) of the sample `key`; raises KeyError when the split has none."""
+        number = bisect_right([shard.first for shard in self.shards], key) - 1
+        if number >= 0:
+            keys = [row[0].hex() for row in self.shards[number].signatures()]
+            index = bisect_right(keys, key) - 1
+            if index >= 0 and keys[index] == key:
+                return number, index
+        raise KeyError(key)
+
+
+class Build:
+    """A sealed build under `root`; `manifest` is docs/FORMAT.md section 4 as a dict."""
+
+    def __init__(self, root: Path, manifest: dict[str, Any]) -> None:
+        self.root = root
+        self.manifest = manifest
+
+    @property
+    def id(self) -> str:
+        """The build id: sha256 of shards.jsonl."""
+        return str(self.manifest["build_id"])
+
+    @cached_property
+    def shards(self) -> list[Shard]:
+        """Training shards in order. Raises Damaged when shards.jsonl is not the one that was sealed."""
+        data = _read(self.root / layout.SHARDS)
+        if hashlib.sha256(data).hexdigest() != self.id:
+            raise Damaged(f"{self.root / layout.SHARDS}: its sha256 is not the build id {self.id}; restore it from the original")
+        return [_shard(self.root, json.loads(line)) for line in data.splitlines()]
+
+    def split(self, name: str) -> Split:
+        """The split `name`; there is one, `train`. Held-out rows: `held_out`."""
+        if name != layout.TRAIN:
+            raise ShardwrightError(f"no split {name!r}: this build has {layout.TRAIN!r}; held-out rows are read by Build.held_out()")
+        return Split(self.shards)
+
+    def held_out(self, kind: str = "all") -> Iterator[dict[str, Any]]:
+        """The held-out rows that carry metadata type `kind`, as dicts, in their order on disk; nothing if no row does."""
+        if not self.manifest["held_out"]["sets"].get(kind):
+            return
+        with gzip.open(self.root / layout.validation_dir(kind) / "validation.jsonl.gz", "rb") as file:
+            yield from map(json.loads, file)
+
+
+def open_build(path: str | Path) -> Build:
+    """The sealed build at `path`. Raises NotSealed when it is unfinished or its manifest was changed after the seal."""
+    root = Path(path)
+    try:
+        manifest = (root / layout.MANIFEST).read_bytes()
+        commit = (root / layout.COMMIT).read_text("ascii").strip()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        hint = "it is being built or its build was stopped; run the same build command again" if (root / layout.WORK).exists() else "is the path right?"
+        raise NotSealed(f"{root}: no sealed build here (no {Path(error.filename).name}): {hint}") from None
+    if hashlib.sha256(manifest).hexdigest() != commit:
+        raise NotSealed(f"{root}: {layout.MANIFEST} is not the one that {layout.COMMIT} seals; restore it from the original")
+    value = json.loads(manifest)
+    if value["format"] != layout.FORMAT:
+        raise NotSealed(f"{root}: format {value['format']!r}, this version reads {layout.FORMAT!r}")
+    return Build(root, value)
+
+
+def _shard(root: Path, line: dict[str, Any]) -> Shard:
+    return Shard(root / line["file"], line["num_sequences"], line["bytes"], line["sha256"], line["first"], line["last"])
+
+
+def decode_sample(blob: bytes, signature: tuple[bytes, bytes], where: str) -> tuple[str, dict[str, bytes]]:
+    """Key and parts of a sample's bytes. Raises Damaged unless they match their `.sig` row (order key, sample digest)."""
+    if sample_digest(blob) != signature[1]:
+        raise Damaged(f"{where}: the sample's bytes do not match its digest in {sidecars.SIG}; restore the shard from the original")
+    key, parts = tar.decode(blob, where)
+    if key != signature[0].hex():
+        raise Damaged(f"{where}: key {key}, {sidecars.SIG} says {signature[0].hex()}")
+    return key, parts
+
+
+def _read(path: Path) -> bytes:
+    with _open(path) as file:
+        return file.read()
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise Damaged(f"{path}: missing; restore it from the original") from None
