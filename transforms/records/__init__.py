@@ -1,0 +1,1 @@
+"""From the bytes of an input file to its rows."""

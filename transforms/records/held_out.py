@@ -1,0 +1,48 @@
+"""Held-out rows as bsmetadata's evaluation loads them: one canonical writer, whatever the shard format. docs/FORMAT.md section 5."""
+
+import json
+import zlib
+from typing import Any, BinaryIO
+
+from shardwright import canonical
+from transforms.records.c4_html import METADATA_TYPES
+from transforms.records.rules import type_bit
+
+ALL = "all"
+"""Name of the set that holds every held-out row as it is."""
+
+_GZIP = 31
+
+
+def canonical_row(row: bytes, kind: str) -> bytes:
+    """`row` as one canonical JSON line; for a metadata type, every other type's column is emptied."""
+    value: dict[str, Any] = json.loads(row)
+    if kind != ALL:
+        value.update({f"metadata_{other}": [] for other in METADATA_TYPES if other != kind})
+    return canonical.dumps(value).encode() + b"\n"
+
+
+class GzipWriter:
+    """One gzip member with time 0 over a binary file. zlib, not isal: isal's bytes vary with the processor."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._deflate = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+
+    def write(self, data: bytes) -> None:
+        """Compress `data` onto the file."""
+        self._file.write(self._deflate.compress(data))
+
+    def close(self) -> None:
+        """Finish the member; the file stays open."""
+        self._file.write(self._deflate.flush())
+
+
+def versions() -> dict[str, str]:
+    """What decides the compressed bytes besides our own format."""
+    return {"zlib": zlib.ZLIB_RUNTIME_VERSION}
+
+
+def kind_bit(kind: str) -> int:
+    """The type-mask bit that a row of the set `kind` must have; 0 for `all`."""
+    return 0 if kind == ALL else type_bit(kind)
