@@ -1,11 +1,12 @@
 """C4-HTML rows (bigscience's c4-en-html-with-metadata): parse one line, or say why not. docs/FORMAT.md section 5."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
+from transforms.records.compression import Readable
 from transforms.records.document import Document, Rejected
 from transforms.records.lines import Line, LongLine, read_lines
 
@@ -22,7 +23,9 @@ METADATA_TYPES = (
     "url",
     "website_desc",
 )
-"""The suffixes of the `metadata_*` columns (bsmetadata, datasetv2.py: features_with_entities); bit i of a type mask is entry i."""
+"""The suffixes of the `metadata_*` columns (bsmetadata, datasetv2.py: features_with_entities); bit i of a type mask
+is entry i.
+"""
 
 ENTITY_COLUMNS = ("metadata_entity", "metadata_entity_paragraph")
 """Columns that only the files with entities have."""
@@ -42,15 +45,16 @@ class RowRejected(Exception):
 
 @dataclass(frozen=True)
 class C4HtmlReader:
-    """Reads one input file into documents. `id_fields` make the id; a row longer than `row_bytes` is rejected unread."""
+    """Reads one input file into documents. `id_fields` make the id; a row over `row_bytes` is rejected unread."""
 
     id_fields: tuple[str, ...]
     row_bytes: int
 
-    def __call__(self, stream: BinaryIO, name: str) -> Iterator[Document | Rejected]:
+    def __call__(self, stream: Readable, name: str) -> Iterator[Document | Rejected]:
         """Each row of the file `name` (its suffix tells the compression) as a Document or a Rejected.
 
-        Raises InputDamaged, after what could be read, when the file does not end cleanly: the caller discards the input.
+        Raises InputDamaged, after what could be read, when the file does not end cleanly: the caller discards the
+        input.
         """
         parse = RowParser(self.id_fields)
         for line in read_lines(stream, name=name, max_bytes=self.row_bytes):
@@ -74,7 +78,7 @@ class RowParser:
         self._strings = tuple(dict.fromkeys((*id_fields, "text")))
         columns = [(f"metadata_{kind}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for kind in METADATA_TYPES]
         row = msgspec.defstruct("Row", [*((name, str) for name in self._strings), *columns], gc=False)
-        self._decode = msgspec.json.Decoder(row).decode
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
 
     def __call__(self, line: bytes, number: int) -> Document:
         """The document in `line`. Raises RowRejected."""

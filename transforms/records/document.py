@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Document:
-    """One readable row: its 1-based `number` in its input, its bytes as they are emitted, its id `values`, its text and its type mask."""
+    """One readable row: its 1-based `number` in its input, its bytes as they are emitted, its id `values`, its text
+    and its type mask.
+    """
 
     number: int
     row: bytes
@@ -16,7 +18,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One row that is no document. `offset` counts bytes of the uncompressed input; `payload` is the head of the row."""
+    """One row that is no document. `offset` counts bytes of the uncompressed input; `payload` is its head."""
 
     number: int
     offset: int

@@ -1,8 +1,10 @@
-"""Held-out rows as bsmetadata's evaluation loads them: one canonical writer, whatever the shard format. docs/FORMAT.md section 5."""
+"""Held-out rows as bsmetadata's evaluation loads them: one canonical writer, whatever the shard format.
+docs/FORMAT.md section 5.
+"""
 
 import json
 import zlib
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 from shardwright import canonical
 from transforms.records.c4_html import METADATA_TYPES
@@ -22,10 +24,17 @@ def canonical_row(row: bytes, kind: str) -> bytes:
     return canonical.dumps(value).encode() + b"\n"
 
 
+class Sink(Protocol):
+    """What can be written to."""
+
+    def write(self, data: bytes, /) -> object:
+        """Append `data`."""
+
+
 class GzipWriter:
     """One gzip member with time 0 over a binary file. zlib, not isal: isal's bytes vary with the processor."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Sink) -> None:
         self._file = file
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
 
