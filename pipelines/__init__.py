@@ -1,0 +1,1 @@
+"""Whole jobs: the config schema, the command line, reports."""
