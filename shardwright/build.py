@@ -10,14 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from shardwright import canonical, layout, sidecars, tar
+from shardwright import layout, sidecars, tar
 from shardwright.errors import Damaged, NotSealed, ShardwrightError
 from shardwright.order import sample_digest
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample: its `key` (32 hex digits), where it stands, and its `parts` {suffix: bytes} as they lie in the shard."""
+    """One sample: its `key` (32 hex digits), where it stands, and its `parts` {suffix: bytes} as they lie in the
+    shard.
+    """
 
     key: str
     shard: int
@@ -31,11 +33,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One line of shards.jsonl: `samples` samples in `bytes` bytes, keys from `first` to `last`."""
+    """One line of shards.jsonl: `samples` samples in `size` bytes, keys from `first` to `last`."""
 
     path: Path
     samples: int
-    bytes: int
+    size: int
     sha256: str
     first: str
     last: str
@@ -88,7 +90,9 @@ class Split:
         return self.fetch(number, rank - self._starts[number])
 
     def shard(self, number: int, start: int = 0) -> Iterator[Sample]:
-        """Samples `start`, `start + 1`, ... of shard `number`. Raises Damaged at the first that is not as it was written."""
+        """Samples `start`, `start + 1`, ... of shard `number`. Raises Damaged at the first that is not as it was
+        written.
+        """
         shard = self.shards[number]
         offsets, signatures = shard.offsets(), shard.signatures()
         with shard.open() as file:
@@ -132,17 +136,23 @@ class Build:
         """Training shards in order. Raises Damaged when shards.jsonl is not the one that was sealed."""
         data = _read(self.root / layout.SHARDS)
         if hashlib.sha256(data).hexdigest() != self.id:
-            raise Damaged(f"{self.root / layout.SHARDS}: its sha256 is not the build id {self.id}; restore it from the original")
+            raise Damaged(
+                f"{self.root / layout.SHARDS}: its sha256 is not the build id {self.id}; restore it from the original"
+            )
         return [_shard(self.root, json.loads(line)) for line in data.splitlines()]
 
     def split(self, name: str) -> Split:
         """The split `name`; there is one, `train`. Held-out rows: `held_out`."""
         if name != layout.TRAIN:
-            raise ShardwrightError(f"no split {name!r}: this build has {layout.TRAIN!r}; held-out rows are read by Build.held_out()")
+            raise ShardwrightError(
+                f"no split {name!r}: this build has {layout.TRAIN!r}; held-out rows are read by Build.held_out()"
+            )
         return Split(self.shards)
 
     def held_out(self, kind: str = "all") -> Iterator[dict[str, Any]]:
-        """The held-out rows that carry metadata type `kind`, as dicts, in their order on disk; nothing if no row does."""
+        """The held-out rows that carry metadata type `kind`, as dicts, in their order on disk; nothing if no row
+        does.
+        """
         if not self.manifest["held_out"]["sets"].get(kind):
             return
         with gzip.open(self.root / layout.validation_dir(kind) / "validation.jsonl.gz", "rb") as file:
@@ -156,10 +166,16 @@ def open_build(path: str | Path) -> Build:
         manifest = (root / layout.MANIFEST).read_bytes()
         commit = (root / layout.COMMIT).read_text("ascii").strip()
     except (FileNotFoundError, NotADirectoryError) as error:
-        hint = "it is being built or its build was stopped; run the same build command again" if (root / layout.WORK).exists() else "is the path right?"
+        hint = (
+            "it is being built or its build was stopped; run the same build command again"
+            if (root / layout.WORK).exists()
+            else "is the path right?"
+        )
         raise NotSealed(f"{root}: no sealed build here (no {Path(error.filename).name}): {hint}") from None
     if hashlib.sha256(manifest).hexdigest() != commit:
-        raise NotSealed(f"{root}: {layout.MANIFEST} is not the one that {layout.COMMIT} seals; restore it from the original")
+        raise NotSealed(
+            f"{root}: {layout.MANIFEST} is not the one that {layout.COMMIT} seals; restore it from the original"
+        )
     value = json.loads(manifest)
     if value["format"] != layout.FORMAT:
         raise NotSealed(f"{root}: format {value['format']!r}, this version reads {layout.FORMAT!r}")
@@ -171,9 +187,14 @@ def _shard(root: Path, line: dict[str, Any]) -> Shard:
 
 
 def decode_sample(blob: bytes, signature: tuple[bytes, bytes], where: str) -> tuple[str, dict[str, bytes]]:
-    """Key and parts of a sample's bytes. Raises Damaged unless they match their `.sig` row (order key, sample digest)."""
+    """Key and parts of a sample's bytes. Raises Damaged unless they match their `.sig` row (order key, sample
+    digest).
+    """
     if sample_digest(blob) != signature[1]:
-        raise Damaged(f"{where}: the sample's bytes do not match its digest in {sidecars.SIG}; restore the shard from the original")
+        raise Damaged(
+            f"{where}: the sample's bytes do not match its digest in {sidecars.SIG}; restore the shard from the "
+            "original"
+        )
     key, parts = tar.decode(blob, where)
     if key != signature[0].hex():
         raise Damaged(f"{where}: key {key}, {sidecars.SIG} says {signature[0].hex()}")

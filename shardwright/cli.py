@@ -1,4 +1,6 @@
-"""The `shardwright` command. The reader's commands need the base install only; the building commands join by entry point."""
+"""The `shardwright` command. The reader's commands need the base install only; the building commands join by entry
+point.
+"""
 
 import argparse
 import sys
@@ -45,7 +47,9 @@ def _parser(installed: dict[str, EntryPoint]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="shardwright", description="Build, prove and read training-ready shards.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, summary in _BUILD_SIDE.items():
-        commands.add_parser(name, help=summary if name in installed else f"{summary} (needs 'shardwright[build]')", add_help=False)
+        commands.add_parser(
+            name, help=summary if name in installed else f"{summary} (needs 'shardwright[build]')", add_help=False
+        )
     for module in (verify, inspect):
         module.add_command(commands)
     return parser

@@ -1,4 +1,6 @@
-"""What shardwright raises on purpose: one base class, so that a trainer or a command line can tell our words from a crash."""
+"""What shardwright raises on purpose: one base class, so that a trainer or a command line can tell our words from a
+crash.
+"""
 
 
 class ShardwrightError(Exception):

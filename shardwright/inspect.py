@@ -27,12 +27,22 @@ def run(options: argparse.Namespace) -> int:
 
 def _describe_build(build: Build) -> list[str]:
     manifest, counts = build.manifest, build.manifest["counts"]
-    lines = [f"{key:>12}  {manifest[key]}" for key in ("job", "build_id", "content_id", "held_out_id", "fingerprint", "seed")]
+    lines = [
+        f"{key:>12}  {manifest[key]}" for key in ("job", "build_id", "content_id", "held_out_id", "fingerprint", "seed")
+    ]
     lines.append(f"{'id':>12}  {', '.join(manifest['id'])}")
-    lines.append(f"{'read':>12}  {counts['read']:,} rows of {counts['inputs']:,} inputs ({counts['inputs_rejected']:,} rejected)")
-    lines.append(f"{'held out':>12}  " + (", ".join(f"{kind} {count:,}" for kind, count in manifest["held_out"]["sets"].items()) or "nothing"))
+    lines.append(
+        f"{'read':>12}  {counts['read']:,} rows of {counts['inputs']:,} inputs ({counts['inputs_rejected']:,} rejected)"
+    )
+    lines.append(
+        f"{'held out':>12}  "
+        + (", ".join(f"{kind} {count:,}" for kind, count in manifest["held_out"]["sets"].items()) or "nothing")
+    )
     lines.append(f"{'train':>12}  {counts['train']:,} samples in {len(build.shards):,} shards")
-    lines += [f"{number:>12}  {shard.path.name}  {shard.samples:,} samples  {shard.bytes:,} bytes  {shard.first}..{shard.last}" for number, shard in enumerate(build.shards)]
+    lines += [
+        f"{number:>12}  {shard.path.name}  {shard.samples:,} samples  {shard.size:,} bytes  {shard.first}..{shard.last}"
+        for number, shard in enumerate(build.shards)
+    ]
     return lines
 
 
@@ -48,7 +58,9 @@ def _describe_sample(build: Build, words: str) -> list[str]:
     lines += [f"{suffix:>8}  {len(data):,} bytes" for suffix, data in sample.parts.items()]
     value = sample.json()
     lines += [f"{name:>8}  {value[name]}" for name in build.manifest["id"] if name != "text"]
-    present = [name.removeprefix("metadata_") for name, column in value.items() if name.startswith("metadata_") and column]
+    present = [
+        name.removeprefix("metadata_") for name, column in value.items() if name.startswith("metadata_") and column
+    ]
     lines.append(f"{'types':>8}  {', '.join(sorted(present))}")
     text = sample.parts["txt"].decode()
     more = f" ... ({len(text):,} characters)" if len(text) > _TEXT_CHARACTERS else ""
@@ -68,7 +80,10 @@ def _find(build: Build, words: str) -> Sample:
     try:
         return split.fetch(*split.find(words.lower()))
     except KeyError:
-        raise ShardwrightError(f"no sample {words!r} in {build.root}: expected a key of 32 hex digits that is in train, or SHARD#I such as 3#0") from None
+        raise ShardwrightError(
+            f"no sample {words!r} in {build.root}: expected a key of 32 hex digits that is in train, or SHARD#I such "
+            "as 3#0"
+        ) from None
 
 
 def _source(build: Build, sample: Sample) -> tuple[str, int]:

@@ -28,5 +28,5 @@ def shard_stem(split: str, number: int, count: int) -> str:
 
 
 def validation_dir(kind: str) -> str:
-    """Folder of one held-out set, under the repository name that bsmetadata's evaluation loads (CLIENTS: VLD_DS_IDS)."""
+    """Folder of one held-out set, under the repository name that bsmetadata's evaluation loads (its VLD_DS_IDS)."""
     return f"{HELD_OUT}/{_VALIDATION.format(kind)}"

@@ -3,6 +3,7 @@
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from shardwright.errors import Damaged
@@ -14,7 +15,9 @@ STRUCK_ROW = struct.Struct("<16s16s")
 
 
 def pack_idx(lengths: Iterable[int]) -> bytes:
-    """Offsets of samples of these lengths laid end to end, then of their end: u64 LE, one more than there are samples."""
+    """Offsets of samples of these lengths laid end to end, then of their end: u64 LE, one more than there are
+    samples.
+    """
     offsets = [0]
     for length in lengths:
         offsets.append(offsets[-1] + length)
@@ -26,13 +29,15 @@ def unpack_idx(data: bytes, where: str) -> Sequence[int]:
     if len(data) < 8 or len(data) % 8:
         raise Damaged(f"{where}: {len(data)} bytes are no list of 8-byte offsets")
     offsets = struct.unpack(f"<{len(data) // 8}Q", data)
-    if offsets[0] != 0 or any(a >= b for a, b in zip(offsets, offsets[1:], strict=False)):
+    if offsets[0] != 0 or any(a >= b for a, b in pairwise(offsets)):
         raise Damaged(f"{where}: offsets do not ascend from 0")
     return array("Q", offsets)
 
 
 def read_rows(path: Path, row: struct.Struct) -> list[tuple]:  # type: ignore[type-arg]
-    """All rows of a `.sig`, a `.src` or the struck list; raises Damaged when the file is missing or not a whole number of rows."""
+    """All rows of a `.sig`, a `.src` or the struck list; raises Damaged when the file is missing or not a whole
+    number of rows.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:

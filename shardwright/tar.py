@@ -1,4 +1,6 @@
-"""One sample as tar members, and back. POSIX ustar by way of the standard library's own headers. docs/FORMAT.md section 4."""
+"""One sample as tar members, and back. POSIX ustar by way of the standard library's own headers. docs/FORMAT.md
+section 4.
+"""
 
 import tarfile
 from collections.abc import Iterable
@@ -15,10 +17,11 @@ SUFFIX = ".tar"
 def encode(key: str, parts: Iterable[tuple[str, bytes]]) -> bytes:
     """The bytes of sample `key`: a member `key.suffix` for each (suffix, data), in the given order.
 
-    The bytes depend on the arguments alone (mode 0444, owner and time 0). Raises ValueError when a name passes 100 bytes,
+    The bytes depend on the arguments alone (mode 0444, owner and time 0). Raises ValueError when a name passes 100
+    bytes,
     because wids reads no longer ones.
     """
-    out = []
+    out: list[bytes] = []
     for suffix, data in parts:
         out += _header(f"{key}.{suffix}", len(data)), data, bytes(-len(data) % BLOCK)
     return b"".join(out)

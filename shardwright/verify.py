@@ -1,4 +1,6 @@
-"""`shardwright verify`: prove a sealed build again from its bytes. Believes nothing but COMMIT, and reads every sample."""
+"""`shardwright verify`: prove a sealed build again from its bytes. Believes nothing but COMMIT, and reads every
+sample.
+"""
 
 import argparse
 import hashlib
@@ -38,7 +40,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def verify(build: Build, workers: int = 1, say: Callable[[str], object] = lambda line: None) -> list[str]:
-    """What is wrong with `build`; empty when everything in docs/FORMAT.md holds. `say` gets a line for each proof that held."""
+    """What is wrong with `build`; empty when everything in docs/FORMAT.md holds. `say` gets a line for each proof
+    that held.
+    """
     checks: list[tuple[str, Callable[[], list[str]]]] = [
         ("files: every file of the manifest is here, whole, and nothing else is", lambda: _check_files(build)),
         ("counts: every row that was read has one fate", lambda: _check_counts(build.manifest)),
@@ -77,22 +81,31 @@ def _check_files(build: Build) -> list[str]:
 
 def _present(root: Path) -> set[str]:
     """Files in the folders that a build owns; lists that a person keeps beside them are not ours to judge."""
-    return {str(path.relative_to(root)) for name in layout.FOLDERS for path in (root / name).rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)) for name in layout.FOLDERS for path in (root / name).rglob("*") if path.is_file()
+    }
 
 
 def _check_counts(manifest: dict[str, Any]) -> list[str]:
     counts, problems = manifest["counts"], []
     fates = {fate: sum(counts[fate].values()) if isinstance(counts[fate], dict) else counts[fate] for fate in _FATES}
     if counts["read"] != sum(fates.values()):
-        problems.append(f"manifest.json: read {counts['read']} rows, but the fates {fates} sum to {sum(fates.values())}")
+        problems.append(
+            f"manifest.json: read {counts['read']} rows, but the fates {fates} sum to {sum(fates.values())}"
+        )
     rows = sum(item["rows"] for item in manifest["inputs"])
     if rows != counts["read"]:
         problems.append(f"manifest.json: the inputs have {rows} rows, the counts say {counts['read']}")
     rejected = sum(1 for item in manifest["inputs"] if item["rejected"])
     if rejected != counts["inputs_rejected"] or len(manifest["inputs"]) != counts["inputs"]:
-        problems.append(f"manifest.json: {rejected} of {len(manifest['inputs'])} inputs are rejected, the counts say otherwise")
+        problems.append(
+            f"manifest.json: {rejected} of {len(manifest['inputs'])} inputs are rejected, the counts say otherwise"
+        )
     if counts["held_out"] != manifest["held_out"]["sets"].get("all", 0):
-        problems.append(f"manifest.json: {counts['held_out']} held out, the set `all` has {manifest['held_out']['sets'].get('all', 0)}")
+        problems.append(
+            f"manifest.json: {counts['held_out']} held out, the set `all` has "
+            f"{manifest['held_out']['sets'].get('all', 0)}"
+        )
     return problems
 
 
@@ -104,18 +117,26 @@ def _check_lines(build: Build) -> list[str]:
         if str(shard.path.relative_to(build.root)) != name:
             problems.append(f"shards.jsonl line {number + 1}: file {shard.path.name}, expected {name}")
         if shard.samples != stop - start:
-            problems.append(f"shards.jsonl line {number + 1}: {shard.samples} samples, shard {number} of {count} holds {stop - start}")
+            problems.append(
+                f"shards.jsonl line {number + 1}: {shard.samples} samples, shard {number} of {count} holds "
+                f"{stop - start}"
+            )
         facts = build.manifest["files"].get(name, {})
-        if facts != {"bytes": shard.bytes, "sha256": shard.sha256}:
+        if facts != {"bytes": shard.size, "sha256": shard.sha256}:
             problems.append(f"shards.jsonl line {number + 1}: bytes or sha256 are not the manifest's")
-    totals = (sum(s.samples for s in build.shards), count, sum(s.bytes for s in build.shards))
+    totals = (sum(s.samples for s in build.shards), count, sum(s.size for s in build.shards))
     if totals != (split["samples"], split["shards"], split["bytes"]) or totals[0] != build.manifest["counts"]["train"]:
-        problems.append(f"shards.jsonl: samples, shards, bytes are {totals}, the manifest says {split}, train {build.manifest['counts']['train']}")
+        problems.append(
+            f"shards.jsonl: samples, shards, bytes are {totals}, the manifest says {split}, train "
+            f"{build.manifest['counts']['train']}"
+        )
     return problems
 
 
 def _check_samples(build: Build, workers: int) -> list[str]:
-    """Every sample of every shard, in parallel; the ids of content and keys are folded in order as the shards come back."""
+    """Every sample of every shard, in parallel; the ids of content and keys are folded in order as the shards come
+    back.
+    """
     content, keys, types = hashlib.sha256(), hashlib.sha256(), Counter[str]()
     problems: list[str] = []
     last = b""
@@ -124,7 +145,10 @@ def _check_samples(build: Build, workers: int) -> list[str]:
         for at in range(0, len(proof.identity), 32):
             key = proof.identity[at : at + 16]
             if key <= last:
-                problems.append(f"{build.shards[number].path}: key {key.hex()} does not come after {last.hex()}: the global order is broken")
+                problems.append(
+                    f"{build.shards[number].path}: key {key.hex()} does not come after {last.hex()}: the global "
+                    "order is broken"
+                )
             last = key
             keys.update(key)
         content.update(proof.identity)
@@ -148,7 +172,9 @@ def _proofs(build: Build, workers: int) -> Iterator[ShardProof]:
 
 def _check_indexes(build: Build) -> list[str]:
     index, disallow = _load(build.root / layout.SHARD_INDEX), _load(build.root / layout.DISALLOW)
-    expected = [{"url": str(s.path.relative_to(build.root)), "nsamples": s.samples, "filesize": s.bytes} for s in build.shards]
+    expected = [
+        {"url": str(s.path.relative_to(build.root)), "nsamples": s.samples, "filesize": s.size} for s in build.shards
+    ]
     problems = _differ("shardindex.json shardlist", index["shardlist"], expected)
     digest = disallow.pop("digest")
     problems += _differ("disallow.json digest", digest, canonical.digest(disallow))
@@ -166,5 +192,3 @@ def _load(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise Damaged(f"{path}: missing") from None
-
-

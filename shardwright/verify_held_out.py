@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from shardwright import canonical, layout, order, sidecars
@@ -15,14 +16,20 @@ def check_held_out(build: Build) -> list[str]:
     sets, problems = build.manifest["held_out"]["sets"], []
     rows = sidecars.read_rows(build.root / layout.STRUCK, sidecars.STRUCK_ROW)
     if rows != sorted(set(rows)) or len(rows) != build.manifest["held_out"]["struck"]:
-        problems.append(f"{layout.STRUCK}: {len(rows)} rows, expected {build.manifest['held_out']['struck']}, sorted and each once")
+        problems.append(
+            f"{layout.STRUCK}: {len(rows)} rows, expected {build.manifest['held_out']['struck']}, sorted and each once"
+        )
     struck, everyone = set(rows), _Set(build, _ALL)
     for kind in sets:
         found = everyone if kind == _ALL else _Set(build, kind)
         problems += found.check(struck)
         if found.ids != [item for item in everyone.ids if item in set(found.ids)]:
             problems.append(f"held-out set {kind}: not a subset of `all` in its order")
-    files = {path: facts["sha256"] for path, facts in build.manifest["files"].items() if path.startswith(f"{layout.HELD_OUT}/")}
+    files = {
+        path: facts["sha256"]
+        for path, facts in build.manifest["files"].items()
+        if path.startswith(f"{layout.HELD_OUT}/")
+    }
     if canonical.digest(files) != build.manifest["held_out_id"]:
         problems.append("manifest.json: held_out_id is not the digest of the held-out files")
     return problems
@@ -44,11 +51,15 @@ class _Set:
 
     def check(self, struck: set[tuple[bytes, bytes]]) -> list[str]:
         """Problems of this set against the struck list and the manifest."""
-        expected, salt, problems = self._build.manifest["held_out"]["sets"][self._kind], self._build.manifest["held_out"]["salt"], []
+        expected, salt, problems = (
+            self._build.manifest["held_out"]["sets"][self._kind],
+            self._build.manifest["held_out"]["salt"],
+            [],
+        )
         if len(self.ids) != expected:
             problems.append(f"held-out set {self._kind}: {len(self.ids)} rows, the manifest says {expected}")
         hashes = [order.salted_hash(salt, id16) for id16 in self.ids]
-        if any(a >= b for a, b in zip(hashes, hashes[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(hashes)):
             problems.append(f"held-out set {self._kind}: not in the order of the salted hash, or an id twice")
         if missing := sum(pair not in struck for pair in self._pairs):
             problems.append(f"held-out set {self._kind}: {missing} documents are not on the struck list")

@@ -1,4 +1,6 @@
-"""The proof of one shard: every byte of it, every sample against its sidecars, its id and the list of what was held out."""
+"""The proof of one shard: every byte of it, every sample against its sidecars, its id and the list of what was held
+out.
+"""
 
 import hashlib
 import json
@@ -69,12 +71,19 @@ def _check_bytes(shard: Shard, rule: tuple[tuple[str, ...], int], struck: Struck
         proof.problems.append(f"{shard.path}: its sha256 is not the one in shards.jsonl")
     ends = (signatures[0][0].hex(), signatures[-1][0].hex())
     if ends != (shard.first, shard.last):
-        proof.problems.append(f"{shard.path}: first and last key are {ends}, shards.jsonl says {(shard.first, shard.last)}")
+        proof.problems.append(
+            f"{shard.path}: first and last key are {ends}, shards.jsonl says {(shard.first, shard.last)}"
+        )
     proof.identity = b"".join(identity)
 
 
 def _check_sample(
-    blob: bytes, signature: tuple[bytes, bytes], where: str, rule: tuple[tuple[str, ...], int], struck: Struck, types: Counter[str]
+    blob: bytes,
+    signature: tuple[bytes, bytes],
+    where: str,
+    rule: tuple[tuple[str, ...], int],
+    struck: Struck,
+    types: Counter[str],
 ) -> bytes:
     _, parts = decode_sample(blob, signature, where)
     if list(parts) != ["json", "txt"]:
@@ -87,7 +96,9 @@ def _check_sample(
         raise Damaged(f"{where}: KEY.txt is not the text of KEY.json")
     if signature[0] in struck.keys or order.text_digest(parts["txt"]) in struck.texts:
         raise Damaged(f"{where}: held out, or the twin of a held-out document: it may not be in training")
-    types.update(name.removeprefix("metadata_") for name, column in row.items() if name.startswith("metadata_") and column)
+    types.update(
+        name.removeprefix("metadata_") for name, column in row.items() if name.startswith("metadata_") and column
+    )
     return signature[0] + order.content_digest(parts["json"])
 
 

@@ -39,13 +39,19 @@ def cut_shards(spec: BuildSpec, _: int, ranges: list[Any]) -> Iterator[tuple[int
     _check_ranges(ranges, selection)
     counts = build_counts(selection["inputs"], ranges)
     if not counts["train"]:
-        raise BuildRefused(f"no document is left to train on:\n{show_counts(counts)}\nLoosen filter.require or held_out, or look at input.files")
+        raise BuildRefused(
+            f"no document is left to train on:\n{show_counts(counts)}\nLoosen filter.require or held_out, or look at "
+            "input.files"
+        )
     shards = min(spec.shards, counts["train"])
     progress.advance(bytes_planned=sum(item["bytes"] for item in ranges))
     identity = Identity()
     bounds = shard_bounds(counts["train"], shards)
     rows = _order_rows(spec.root, ranges, identity)
-    orders = [publish_by_digest(folder / "orders", f"{number:05d}", ".order", part) for number, part in enumerate(_cut(rows, bounds))]
+    orders = [
+        publish_by_digest(folder / "orders", f"{number:05d}", ".order", part)
+        for number, part in enumerate(_cut(rows, bounds))
+    ]
     sets = _set_sizes(folder, selection)
     cut = {
         "selection": ranges[0]["selection"],
@@ -70,7 +76,9 @@ def _check_ranges(ranges: list[Any], selection: Any) -> None:
 
 
 class Identity:
-    """What the samples are, whatever their encoding: sha256 over (order key, content digest), and over the order keys, in order."""
+    """What the samples are, whatever their encoding: sha256 over (order key, content digest), and over the order
+    keys, in order.
+    """
 
     def __init__(self) -> None:
         self.content = hashlib.sha256()

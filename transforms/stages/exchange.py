@@ -1,8 +1,9 @@
 """The one shape of a stage: a GroupByKey on an int key, then a FlatMap over (key, references).
 
-Elements are `(int, str)`, the text a JSON reference of well under 1 MB: strings hash differently in each process, and a payload
-in a GroupByKey costs five times its size in memory on the local runner. No side inputs, tagged outputs, state or finish_bundle:
-each of them breaks on one of the engines this chain must run on unchanged.
+Elements are `(int, str)`, the text a JSON reference of well under 1 MB: strings hash differently in each process, and
+a payload
+in a GroupByKey costs five times its size in memory on the local runner. No side inputs, tagged outputs, state or
+finish_bundle: each of them breaks on one of the engines this chain must run on unchanged.
 """
 
 import json
@@ -23,7 +24,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class _Call(Generic[S]):
-    """Picklable FlatMap body: decode the references of one key, run the stage's pure function, encode what it yields."""
+    """Picklable FlatMap body: decode the references of one key, run the stage's function, encode what it yields."""
 
     function: Callable[[S, int, list[Any]], Iterable[tuple[int, Any]]]
     settings: S
@@ -46,10 +47,8 @@ def exchange(
     settings: S,
     root: str,
 ) -> beam.PCollection[Element]:
-    """`function(settings, key, references)` for each key; what it yields, (int, JSON value), are the next stage's elements."""
+    """`function(settings, key, references)` for each key; what it yields, (int, JSON value), are the next stage's
+    elements.
+    """
     call = _Call(function, settings, root)
-    return (
-        elements
-        | "Exchange" >> beam.GroupByKey()
-        | "Apply" >> beam.FlatMap(call).with_output_types(tuple[int, str])
-    )
+    return elements | "Exchange" >> beam.GroupByKey() | "Apply" >> beam.FlatMap(call).with_output_types(tuple[int, str])

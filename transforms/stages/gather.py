@@ -1,4 +1,6 @@
-"""Stage 5, Gather: one worker takes one shard (or one held-out set), reads its pieces by range, checks and writes it once."""
+"""Stage 5, Gather: one worker takes one shard (or one held-out set), reads its pieces by range, checks and writes it
+once.
+"""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -62,7 +64,10 @@ def _finished(root: str, done: Path) -> Any:
     """The reference that an earlier attempt left, if the files it names are whole."""
     try:
         reference = canonical.loads(done.read_bytes())
-        whole = all(canonical.file_digest(work_path(root, path)) == facts["sha256"] for path, facts in reference["files"].items())
+        whole = all(
+            canonical.file_digest(work_path(root, path)) == facts["sha256"]
+            for path, facts in reference["files"].items()
+        )
     except (FileNotFoundError, ValueError):
         return None
     return reference if whole else None
@@ -75,16 +80,22 @@ def _gather_shard(settings: GatherSettings, task: int, value: Any) -> dict[str, 
     rows = [Ordered._make(row) for row in ORDER_ROW.iter_unpack(read_by_digest(folder / "orders", value["order"]))]
     struck = read_struck(folder, selection["struck"])
     stem = layout.shard_stem(layout.TRAIN, task, cut["shards"])
-    path = folder / f"{stem}{settings.encode.suffix}"
-    with publishing(path, durable=True) as file:
+    name = f"{stem}{settings.encode.suffix}"
+    with publishing(folder / name, durable=True) as file:
         shard = HashingWriter(file)
         for row, blob in read_samples(settings.spec, selection, rows):
             _check_sample(settings.encode, row, blob, struck)
             shard.write(blob)
             progress.advance(samples_written=1, bytes_written=len(blob))
         shard.write(settings.encode.end)
-    files = {f"{stem}{settings.encode.suffix}": shard.facts(), **_write_sidecars(folder, stem, settings.encode.suffix, rows)}
-    return {"stem": stem, "samples": len(rows), "first": rows[0].key.hex(), "last": rows[-1].key.hex(), "files": files}
+    return {
+        "stem": stem,
+        "file": name,
+        "samples": len(rows),
+        "first": rows[0].key.hex(),
+        "last": rows[-1].key.hex(),
+        "files": {name: shard.facts(), **_write_sidecars(folder, stem, settings.encode.suffix, rows)},
+    }
 
 
 def _write_sidecars(folder: Path, stem: str, suffix: str, rows: list[Ordered]) -> dict[str, Any]:
@@ -104,11 +115,16 @@ def _check_sample(encode: Encoder, row: Ordered, blob: bytes, struck: Struck) ->
     if key != row.key:
         raise Damaged(f"sample {row.key.hex()}: its bytes carry the key {key.hex()}")
     if key in struck.keys or order.text_digest(text) in struck.texts:
-        raise BuildRefused(f"sample {key.hex()} (input {row.input}, line {row.row}) is held out or the twin of a held-out document, and was about to be trained on: this is a bug in shardwright, nothing was sealed")
+        raise BuildRefused(
+            f"sample {key.hex()} (input {row.input}, line {row.row}) is held out or the twin of a held-out document, "
+            "and was about to be trained on: this is a bug in shardwright, nothing was sealed"
+        )
 
 
 def read_samples(spec: BuildSpec, selection: Any, rows: list[Ordered]) -> Iterator[tuple[Ordered, bytes]]:
-    """Each row with its payload, in order; memory is one batch, whatever the shard's size. Raises BuildRefused at damage."""
+    """Each row with its payload, in order; memory is one batch, whatever the shard's size. Raises BuildRefused at
+    damage.
+    """
     for batch in _batches(rows, spec.batch_bytes):
         blobs: dict[int, bytes] = {}
         order_by_place = sorted(range(len(batch)), key=lambda index: batch[index][3:5])
@@ -155,7 +171,10 @@ def _read_span(root: str, selection: Any, span: list[int], batch: list[Ordered])
         row = batch[index]
         blob = bytes(data[row.offset - first.offset :][: row.length])
         if order.sample_digest(blob) != row.digest:
-            raise BuildRefused(f"{path}: sample at byte {row.offset} is damaged on disk; delete the file and start the build again, it is made anew")
+            raise BuildRefused(
+                f"{path}: sample at byte {row.offset} is damaged on disk; delete the file and start the build again, "
+                "it is made anew"
+            )
         yield index, blob
 
 
@@ -175,7 +194,11 @@ def _gather_set(settings: GatherSettings, _: int, value: Any) -> dict[str, Any]:
         member.close()
     card = settings.cards.held_out(kind, samples).encode()
     publish(folder / base / layout.CARD, card, durable=True)
-    return {"set": kind, "samples": samples, "files": {path: digest.facts(), f"{base}/{layout.CARD}": bytes_facts(card)}}
+    return {
+        "set": kind,
+        "samples": samples,
+        "files": {path: digest.facts(), f"{base}/{layout.CARD}": bytes_facts(card)},
+    }
 
 
 def _held_rows(settings: GatherSettings, selection: Any, struck: Struck, kind: str) -> Iterator[bytes]:
@@ -184,11 +207,16 @@ def _held_rows(settings: GatherSettings, selection: Any, struck: Struck, kind: s
         row = item.candidate.row
         if row.flags & NO_PAYLOAD or (bit and not row.types & bit):
             continue
-        place = Ordered(row.key, row.content, row.digest, item.run, item.candidate.offset, row.length, row.input, row.row)
+        place = Ordered(
+            row.key, row.content, row.digest, item.run, item.candidate.offset, row.length, row.input, row.row
+        )
         [(_, blob)] = _read_span(settings.spec.root, selection, [0], [place])
         key, document, text = settings.encode.decode(blob, row.key.hex())
         if key not in struck.keys or (text and order.text_digest(text) not in struck.texts):
-            raise BuildRefused(f"held-out document {key.hex()} is missing in the struck list: this is a bug in shardwright, nothing was sealed")
+            raise BuildRefused(
+                f"held-out document {key.hex()} is missing in the struck list: this is a bug in shardwright, nothing "
+                "was sealed"
+            )
         yield document
 
 

@@ -1,6 +1,7 @@
 """The side channel: what each worker process has in hand and has done, in a small file that the command line reads.
 
-The local runner shows nothing while it runs and cannot be asked; a file a process works everywhere that `_work/` is shared.
+The local runner shows nothing while it runs and cannot be asked; a file a process works everywhere that `_work/` is
+shared.
 """
 
 import json

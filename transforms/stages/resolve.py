@@ -64,17 +64,22 @@ def resolve(spec: BuildSpec, number: int, values: list[Any]) -> Iterator[tuple[i
     if spec.duplicates_are_errors and fates["duplicate"]:
         raise BuildRefused(_duplicates_message(placed, survivors, spec))
     data = b"".join(ORDER_ROW.pack(*item) for item in survivors)
-    yield 0, {
-        "range": number,
-        "selection": value["selection"],
-        "order": publish_by_digest(work_path(spec.root, "ranges"), f"{number:03d}", ".order", data),
-        "bytes": sum(item.length for item in survivors),
-        "fates": fates,
-        "types": types,
-    }
+    yield (
+        0,
+        {
+            "range": number,
+            "selection": value["selection"],
+            "order": publish_by_digest(work_path(spec.root, "ranges"), f"{number:03d}", ".order", data),
+            "bytes": sum(item.length for item in survivors),
+            "fates": fates,
+            "types": types,
+        },
+    )
 
 
-def decide(placed: Iterable[Placed], chosen: dict[bytes, tuple[int, int]], struck: Struck) -> tuple[list[Ordered], Counter[str], Counter[str]]:
+def decide(
+    placed: Iterable[Placed], chosen: dict[bytes, tuple[int, int]], struck: Struck
+) -> tuple[list[Ordered], Counter[str], Counter[str]]:
     """Survivors in order, counts by fate, and the training samples' metadata types.
 
     `placed` is sorted; `chosen` maps the order key of each held-out document to its (input, row).
@@ -91,7 +96,9 @@ def decide(placed: Iterable[Placed], chosen: dict[bytes, tuple[int, int]], struc
             if fate == "train":
                 taken = True
                 types[row.types] += 1
-                survivors.append(Ordered(row.key, row.content, row.digest, item.run, item.offset, row.length, row.input, row.row))
+                survivors.append(
+                    Ordered(row.key, row.content, row.digest, item.run, item.offset, row.length, row.input, row.row)
+                )
     return survivors, fates, _by_type(types)
 
 
@@ -126,7 +133,9 @@ def _duplicates_message(placed: list[Placed], survivors: list[Ordered], spec: Bu
         if key in kept and len(rows) > 1:
             places = ", ".join(f"input {row.input} line {row.row}" for row in rows[:5])
             return (
-                f"several documents have one id ({', '.join(spec.id_fields)}) and duplicates is 'error': for instance {places} (inputs are numbered "
-                "as `shardwright plan` lists them). Use `duplicates: drop`, or put more into the id, for instance `id: [url, text]`"
+                f"several documents have one id ({', '.join(spec.id_fields)}) and duplicates is 'error': for "
+                f"instance {places} (inputs are numbered "
+                "as `shardwright plan` lists them). Use `duplicates: drop`, or put more into the id, for instance "
+                "`id: [url, text]`"
             )
     raise AssertionError("no duplicate found")

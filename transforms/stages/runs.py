@@ -89,7 +89,11 @@ class RunWriter:
             entry = {"rows": len(rows), "keys": self._write(column), "table": self._write(table)}
             footer["segments"].append(entry)
         block = b"".join(self._candidates)
-        footer["candidates"] = {"count": len(self._candidates), "at": self._write(block), "digest": xxh3_64_intdigest(block)}
+        footer["candidates"] = {
+            "count": len(self._candidates),
+            "at": self._write(block),
+            "digest": xxh3_64_intdigest(block),
+        }
         data = json.dumps(footer).encode()
         self._write(data + _TAIL.pack(len(data), MAGIC))
         return RunFacts(self._offset, self._hash.hexdigest())
@@ -117,7 +121,9 @@ class RunWriter:
 
 
 def _table(rows: list[bytes], starts: list[int]) -> bytes:
-    """256 entries: how many of the sorted `rows` fall into each bucket, where its payload starts, the digest of its rows."""
+    """256 entries: how many of the sorted `rows` fall into each bucket, where its payload starts, the digest of its
+    rows.
+    """
     table, first = [], 0
     for bucket in range(BUCKETS):
         last = first
@@ -137,7 +143,9 @@ class RunReader:
         try:
             self._fd = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
-            raise BuildRefused(f"{path}: gone while the build ran; start the build again, it makes what is missing") from None
+            raise BuildRefused(
+                f"{path}: gone while the build ran; start the build again, it makes what is missing"
+            ) from None
 
     def __enter__(self) -> "RunReader":
         return self
@@ -184,7 +192,9 @@ class RunReader:
 
     def _check(self, holds: bool, what: str) -> None:
         if not holds:
-            raise BuildRefused(f"{self._path}: damaged on disk ({what}); delete it and start the build again, it is made anew")
+            raise BuildRefused(
+                f"{self._path}: damaged on disk ({what}); delete it and start the build again, it is made anew"
+            )
 
 
 def _with_offsets(block: bytes, offset: int) -> Iterator[tuple[bytes, int]]:

@@ -1,4 +1,6 @@
-"""Stage 6, Seal: prove the counts, write the manifest, move everything into place, and COMMIT last. docs/FORMAT.md section 4."""
+"""Stage 6, Seal: prove the counts, write the manifest, move everything into place, and COMMIT last. docs/FORMAT.md
+section 4.
+"""
 
 import hashlib
 import json
@@ -42,7 +44,9 @@ class SealSettings:
 
 @dataclass(kw_only=True, eq=False)
 class Seal(beam.PTransform):
-    """The facts of all shards and held-out sets, as key 0, to one element: (0, {build_id}). Without it, there is no dataset."""
+    """The facts of all shards and held-out sets, as key 0, to one element: (0, {build_id}). Without it, there is no
+    dataset.
+    """
 
     spec: BuildSpec
     inputs: tuple[Input, ...]
@@ -54,7 +58,9 @@ class Seal(beam.PTransform):
 
 
 def seal(settings: SealSettings, _: int, references: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Check every law, then publish. Raises BuildRefused, with the numbers that differ, before anything has a final name."""
+    """Check every law, then publish. Raises BuildRefused, with the numbers that differ, before anything has a final
+    name.
+    """
     root, folder = Path(settings.spec.root), work_path(settings.spec.root)
     references = sorted(references, key=lambda item: item["task"])
     cut = read_json(folder, references[0]["cut"])
@@ -79,10 +85,14 @@ def seal(settings: SealSettings, _: int, references: list[Any]) -> Iterator[tupl
 
 
 def check_laws(cut: Any, shards: list[Any], sets: dict[str, int]) -> None:
-    """Raise BuildRefused unless every task is there once, every row has one fate and the shards hold exactly the training samples."""
+    """Raise BuildRefused unless every task is there once, every row has one fate and the shards hold exactly the
+    training samples.
+    """
     counts, problems = cut["counts"], []
     if len(shards) != cut["shards"] or sets != cut["sets"]:
-        problems.append(f"{len(shards)} shards and held-out sets {sets} were written, {cut['shards']} and {cut['sets']} were cut")
+        problems.append(
+            f"{len(shards)} shards and held-out sets {sets} were written, {cut['shards']} and {cut['sets']} were cut"
+        )
     if law := broken_law(counts):
         problems.append(law)
     written = sum(item["samples"] for item in shards)
@@ -94,16 +104,17 @@ def check_laws(cut: Any, shards: list[Any], sets: dict[str, int]) -> None:
     if keys != sorted(keys):
         problems.append("the shards are not in the global order")
     if problems:
-        raise BuildRefused("the build does not add up and was not sealed:\n" + "\n".join(f"  {problem}" for problem in problems))
+        raise BuildRefused(
+            "the build does not add up and was not sealed:\n" + "\n".join(f"  {problem}" for problem in problems)
+        )
 
 
 def shard_line(item: Any) -> dict[str, Any]:
     """One line of shards.jsonl."""
-    path = next(iter(item["files"]))
-    facts = item["files"][path]
+    facts = item["files"][item["file"]]
     return {
         "bytes": facts["bytes"],
-        "file": path,
+        "file": item["file"],
         "first": item["first"],
         "last": item["last"],
         "num_sequences": item["samples"],
@@ -147,7 +158,14 @@ def _rejected_files(folder: Path, selection: Any) -> dict[str, Any]:
 
 
 def _manifest(
-    settings: SealSettings, cut: Any, selection: Any, shards: list[Any], sets: dict[str, int], lines: bytes, files: dict[str, Any], struck: bytes
+    settings: SealSettings,
+    cut: Any,
+    selection: Any,
+    shards: list[Any],
+    sets: dict[str, int],
+    lines: bytes,
+    files: dict[str, Any],
+    struck: bytes,
 ) -> dict[str, Any]:
     spec = settings.spec
     held_out_files = {path: facts["sha256"] for path, facts in files.items() if path.startswith(f"{layout.HELD_OUT}/")}
@@ -165,8 +183,19 @@ def _manifest(
         "inputs": [_input_entry(item, fact) for item, fact in zip(settings.inputs, selection["inputs"], strict=True)],
         "counts": cut["counts"],
         "types": {layout.TRAIN: cut["types"]},
-        "held_out": {"salt": spec.held_out.salt, "fraction": spec.held_out.fraction, "struck": len(struck) // (2 * KEY_BYTES), "sets": sets},
-        "splits": {layout.TRAIN: {"samples": cut["counts"]["train"], "shards": len(shards), "bytes": sum(shard_line(item)["bytes"] for item in shards)}},
+        "held_out": {
+            "salt": spec.held_out.salt,
+            "fraction": spec.held_out.fraction,
+            "struck": len(struck) // (2 * KEY_BYTES),
+            "sets": sets,
+        },
+        "splits": {
+            layout.TRAIN: {
+                "samples": cut["counts"]["train"],
+                "shards": len(shards),
+                "bytes": sum(shard_line(item)["bytes"] for item in shards),
+            }
+        },
         "files": files,
     }
 
@@ -182,12 +211,17 @@ def _input_entry(item: Input, fact: Any) -> dict[str, Any]:
     }
 
 
-def _loose_files(cards: Cards, manifest: dict[str, Any], shards: list[Any], lines: bytes, cut: Any, struck: bytes) -> dict[str, bytes]:
+def _loose_files(
+    cards: Cards, manifest: dict[str, Any], shards: list[Any], lines: bytes, cut: Any, struck: bytes
+) -> dict[str, bytes]:
     index = {
         "__kind__": "wids-shard-index-v1",
         "wids_version": 1,
         "name": layout.TRAIN,
-        "shardlist": [{"url": line["file"], "nsamples": line["num_sequences"], "filesize": line["bytes"]} for line in map(shard_line, shards)],
+        "shardlist": [
+            {"url": line["file"], "nsamples": line["num_sequences"], "filesize": line["bytes"]}
+            for line in map(shard_line, shards)
+        ],
     }
     return {
         layout.SHARDS: lines,

@@ -1,4 +1,4 @@
-"""Stage 2, SelectHeldOut: choose the held-out documents of the whole build, and what may therefore not be trained on."""
+"""Stage 2, SelectHeldOut: choose the held-out documents of the whole build, and what must not be trained on."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ class SelectSettings:
 
 @dataclass(kw_only=True, eq=False)
 class SelectHeldOut(beam.PTransform):
-    """All run references, as key 0, to one element a key range. Refuses a build that lost more than its limits allow."""
+    """All run references, as key 0, to one element a key range. Refuses a build that lost more than it may."""
 
     spec: BuildSpec
     inputs: tuple[Input, ...]
@@ -78,7 +78,8 @@ def select_held_out(settings: SelectSettings, _: int, runs: list[Any]) -> Iterat
 def choose(candidates: Iterable[Chosen], salt: str) -> tuple[list[Chosen], set[bytes]]:
     """The held-out documents in the order of their salted hash, and the (order key, text digest) pairs they strike.
 
-    One document stays for an id: a held-out input's row first, then the smallest content digest, then the first by source.
+    One document stays for an id: a held-out input's row first, then the smallest content digest, then the first by
+    source.
     Every readable row of a held-out input strikes, whatever became of it; of the others only chosen documents do.
     """
     best: dict[bytes, Chosen] = {}
@@ -109,7 +110,8 @@ def range_count(rows: int) -> int:
 def pack_chosen(chosen: list[Chosen]) -> bytes:
     """Rows of (run u32, candidate)."""
     return b"".join(
-        item.run.to_bytes(4, "big") + CANDIDATE.pack(item.candidate.row.pack(), item.candidate.offset, item.candidate.id16)
+        item.run.to_bytes(4, "big")
+        + CANDIDATE.pack(item.candidate.row.pack(), item.candidate.offset, item.candidate.id16)
         for item in chosen
     )
 
@@ -146,10 +148,19 @@ def _candidates(root: str, runs: list[Any]) -> Iterator[Chosen]:
 
 def _check_inputs(settings: SelectSettings, facts: list[Any]) -> None:
     if [item["number"] for item in facts] != [item.number for item in settings.inputs]:
-        raise BuildRefused("the engine lost or repeated work units: the runs do not cover the inputs exactly; start the build again")
+        raise BuildRefused(
+            "the engine lost or repeated work units: the runs do not cover the inputs exactly; start the build again"
+        )
     for item, fact in zip(settings.inputs, facts, strict=True):
         readable = fact["rows"] - Counter(fact["rejected"]).total()
         if item.held_out and (fact["damage"] or not readable):
-            why = f"{fact['damage']['reason']} at byte {fact['damage']['offset']}" if fact["damage"] else "it has no readable row"
-            raise BuildRefused(f"{item.uri}: this held-out input cannot be used: {why}. Repair it or take it out of held_out.files; no limit covers it")
+            why = (
+                f"{fact['damage']['reason']} at byte {fact['damage']['offset']}"
+                if fact["damage"]
+                else "it has no readable row"
+            )
+            raise BuildRefused(
+                f"{item.uri}: this held-out input cannot be used: {why}. Repair it or take it out of held_out.files; "
+                "no limit covers it"
+            )
     refuse_losses(settings.spec, settings.inputs, facts)

@@ -42,7 +42,9 @@ class Input:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Which documents are held out besides those of held-out inputs: ids whose hash under `salt` falls into `fraction`."""
+    """Which documents are held out besides those of held-out inputs: ids whose hash under `salt` falls into
+    `fraction`.
+    """
 
     salt: str
     fraction: float
@@ -50,7 +52,9 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class BuildSpec:
-    """One build. `root` is the output folder, which all workers share; `config` and `versions` go into the manifest as they are."""
+    """One build. `root` is the output folder, which all workers share; `config` and `versions` go into the manifest
+    as they are.
+    """
 
     root: str
     job: str
@@ -65,6 +69,8 @@ class BuildSpec:
     config: str
     versions: str
     segment_bytes: int = 64 << 20
-    """Spill's memory budget: encoded samples held before they are sorted and written. Part of a run's bytes, so never a matter of the machine."""
+    """Spill's memory budget: encoded samples held before they are sorted and written. Part of a run's bytes, so never
+    a matter of the machine.
+    """
     batch_bytes: int = 32 << 20
     """Gather's memory budget: payload read at once."""

@@ -7,30 +7,35 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import apache_beam as beam
 import zstandard
 from xxhash import xxh3_128, xxh3_128_hexdigest
 
 from shardwright import canonical, layout, order
+from transforms.records.compression import InputDamaged, Readable
 from transforms.records.document import Document, Rejected
-from transforms.records.lines import InputDamaged
 from transforms.stages import progress
 from transforms.stages.exchange import Element, exchange
 from transforms.stages.runs import FROM_HELD_OUT_INPUT, NO_PAYLOAD, UNDER_FRACTION, KeyRow, RunFacts, RunWriter
 from transforms.stages.spec import BuildSpec, Input
 from transforms.stages.work import BuildRefused, publish, publishing, work_path
 
-Reader = Callable[[BinaryIO, str], Iterator[Document | Rejected]]
+Reader = Callable[[Readable, str], Iterator[Document | Rejected]]
 Rule = Callable[[Document], str | None]
 
 
 class Encoder(Protocol):
     """Makes a sample's final bytes, once, and takes them apart again."""
 
-    suffix: str
-    end: bytes
+    @property
+    def suffix(self) -> str:
+        """Of the shard's name, with its dot."""
+
+    @property
+    def end(self) -> bytes:
+        """What closes a shard."""
 
     def __call__(self, key: bytes, document: Document) -> bytes:
         """The sample's bytes under order key `key`."""
@@ -51,9 +56,11 @@ class SpillSettings:
 
 @dataclass(kw_only=True, eq=False)
 class Spill(beam.PTransform):
-    """Work units to run references. `read` makes documents of an input, `keep` returns a reason to drop one, `encode` makes its bytes.
+    """Work units to run references. `read` makes documents of an input, `keep` returns a reason to drop one, `encode`
+    makes its bytes.
 
-    Takes `(unit number, JSON list of inputs)`; gives `(0, run reference)`. No document leaves the element it was read in.
+    Takes `(unit number, JSON list of inputs)`; gives `(0, run reference)`. No document leaves the element it was read
+    in.
     """
 
     spec: BuildSpec
@@ -79,6 +86,10 @@ class InputFacts:
     excluded: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
 
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; `dataclasses.asdict` would count a Counter's items instead of copying them."""
+        return {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(self).items()}
+
 
 def spill(settings: SpillSettings, unit: int, values: list[Any]) -> Iterator[tuple[int, Any]]:
     """The run reference of one work unit, made now or found finished and intact."""
@@ -89,7 +100,9 @@ def spill(settings: SpillSettings, unit: int, values: list[Any]) -> Iterator[tup
         reference = _make_run(settings, inputs, name)
         publish(_reference_path(settings.spec.root, name), canonical.dumps(reference).encode())
     else:
-        progress.advance(bytes_read=sum(item.bytes for item in inputs), documents=sum(item["rows"] for item in reference["inputs"]))
+        progress.advance(
+            bytes_read=sum(item.bytes for item in inputs), documents=sum(item["rows"] for item in reference["inputs"])
+        )
     yield 0, reference
 
 
@@ -128,7 +141,9 @@ def _finished(root: str, name: str) -> Any:
 
 
 def _make_run(settings: SpillSettings, inputs: list[Input], name: str) -> dict[str, Any]:
-    """Read the unit; when an input proves damaged, read it again without that one, so that no row of it is in the run."""
+    """Read the unit; when an input proves damaged, read it again without that one, so that no row of it is in the
+    run.
+    """
     damaged: dict[int, InputDamaged] = {}
     while True:
         try:
@@ -143,7 +158,9 @@ class _Damage(Exception):
         self.number, self.cause = number, cause
 
 
-def _attempt(settings: SpillSettings, inputs: list[Input], damaged: dict[int, InputDamaged], name: str) -> dict[str, Any]:
+def _attempt(
+    settings: SpillSettings, inputs: list[Input], damaged: dict[int, InputDamaged], name: str
+) -> dict[str, Any]:
     root, facts = settings.spec.root, []
     with RejectedLog(rejected_path(root, name)) as log, publishing(run_path(root, name)) as file:
         run = RunWriter(file, settings.spec.segment_bytes)
@@ -162,7 +179,7 @@ def _reference(name: str, done: RunFacts, facts: list[InputFacts], rejected: boo
         "bytes": done.bytes,
         "digest": done.digest,
         "rejected": rejected,
-        "inputs": [asdict(item) for item in facts],
+        "inputs": [item.as_json() for item in facts],
         "worker": f"{socket.gethostname()}:{os.getpid()}",
     }
 
@@ -186,7 +203,10 @@ def _spill_input(settings: SpillSettings, item: Input, run: RunWriter, log: "Rej
     except InputDamaged as cause:
         raise _Damage(item.number, cause) from None
     if stream.bytes != item.bytes:
-        raise BuildRefused(f"{item.uri}: {stream.bytes} bytes, the plan saw {item.bytes}: it changed while the build ran; start again with inputs that stay as they are")
+        raise BuildRefused(
+            f"{item.uri}: {stream.bytes} bytes, the plan saw {item.bytes}: it changed while the build ran; start "
+            "again with inputs that stay as they are"
+        )
     facts.digest = stream.digest()
     return facts
 
@@ -194,11 +214,20 @@ def _spill_input(settings: SpillSettings, item: Input, run: RunWriter, log: "Rej
 def _reject(record: Rejected, item: Input, facts: InputFacts, log: "RejectedLog") -> None:
     facts.rejected[record.reason] += 1
     payload = record.payload.decode(errors="backslashreplace")
-    log.add(uri=item.uri, line=record.number, offset=record.offset, reason=record.reason, detail=record.detail, payload=payload)
+    log.add(
+        uri=item.uri,
+        line=record.number,
+        offset=record.offset,
+        reason=record.reason,
+        detail=record.detail,
+        payload=payload,
+    )
 
 
 def _place(settings: SpillSettings, document: Document, item: Input, facts: InputFacts, run: RunWriter) -> None:
-    """Give a readable row its key and its bytes. A dropped row of a held-out input leaves its key and text: they still bar twins."""
+    """Give a readable row its key and its bytes. A dropped row of a held-out input leaves its key and text: they
+    still bar twins.
+    """
     spec, flags, sample = settings.spec, FROM_HELD_OUT_INPUT if item.held_out else 0, b""
     id16 = order.id_digest(spec.id_fields, document.values)
     key = order.order_key(spec.seed, id16)
@@ -213,19 +242,31 @@ def _place(settings: SpillSettings, document: Document, item: Input, facts: Inpu
         if order.salted_hash(spec.held_out.salt, id16) < order.fraction_bound(spec.held_out.fraction):
             flags |= UNDER_FRACTION
     content, text = order.content_digest(document.row), order.text_digest(document.text)
-    row = KeyRow(key, content, item.number, document.number, text, order.sample_digest(sample), len(sample), document.types, flags)
+    row = KeyRow(
+        key,
+        content,
+        item.number,
+        document.number,
+        text,
+        order.sample_digest(sample),
+        len(sample),
+        document.types,
+        flags,
+    )
     run.add(row, sample, id16)
 
 
 class HashedStream:
-    """An input's bytes as stored, counted and hashed on their way; a read that fails is damage of the input, not a crash."""
+    """An input's bytes as stored, counted and hashed on their way; a read that fails is damage of the input, not a
+    crash.
+    """
 
     def __init__(self, uri: str) -> None:
         self._hash = xxh3_128()
         self.bytes = 0
         self._taken = 0
         try:
-            self._file = open(uri, "rb", buffering=0)  # noqa: SIM115  # closed by __exit__
+            self._file = Path(uri).open("rb", buffering=0)  # noqa: SIM115  # closed by __exit__
         except OSError as error:
             raise InputDamaged(0, "unreadable", str(error)) from None
 

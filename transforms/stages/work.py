@@ -1,4 +1,6 @@
-"""Files under `_work/`: written under a temporary name, published whole by a rename. Nothing half-written has a final name."""
+"""Files under `_work/`: written under a temporary name, published whole by a rename. Nothing half-written has a final
+name.
+"""
 
 import json
 import os
@@ -8,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from xxhash import xxh3_128_hexdigest
+
 from shardwright import canonical, layout
 from shardwright.errors import ShardwrightError
-from xxhash import xxh3_128_hexdigest
 
 FAILURE = "failure.txt"
 """Where a worker leaves the words of a ShardwrightError: engines pass on only tracebacks."""
@@ -62,9 +65,14 @@ def read_by_digest(folder: Path, name: str) -> bytes:
     try:
         data = (folder / name).read_bytes()
     except FileNotFoundError:
-        raise BuildRefused(f"{folder / name}: gone while the build ran; start the build again, it makes what is missing") from None
+        raise BuildRefused(
+            f"{folder / name}: gone while the build ran; start the build again, it makes what is missing"
+        ) from None
     if xxh3_128_hexdigest(data) != name.rpartition("-")[2].partition(".")[0]:
-        raise BuildRefused(f"{folder / name}: damaged on disk (its digest is not the one in its name); delete it and start the build again")
+        raise BuildRefused(
+            f"{folder / name}: damaged on disk (its digest is not the one in its name); delete it and start the "
+            "build again"
+        )
     return data
 
 
