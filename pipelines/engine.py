@@ -1,9 +1,7 @@
-"""The engine process: runs one pinned build on Beam. Started by the supervisor as `python -m pipelines.engine
-<output>`.
+"""The engine process: runs one pinned build on Beam. Started by the supervisor, by way of `pipelines.process`.
 
-A process of its own, because a Beam run cannot be stopped or watched from inside: it blocks, it has no retries, and
-it waits
-for ever for a worker that died. This process ends itself when a worker dies and when the supervisor is gone.
+A process of its own, because a Beam run cannot be stopped or watched from inside: it blocks, it has no retries, and it
+waits for ever for a worker that died. This process ends itself when a worker dies and when the supervisor is gone.
 """
 
 import json
@@ -92,7 +90,3 @@ def _end_with_supervisor() -> None:
     """Standard input is a pipe from the supervisor that carries nothing; its end means that nobody watches any more."""
     os.read(sys.stdin.fileno(), 1)  # not sys.stdin.read: its lock would be held at exit
     os.killpg(os.getpgrp(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

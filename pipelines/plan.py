@@ -12,8 +12,7 @@ import bracex
 from pipelines.config import Config, Runner, as_manifest, fingerprint_of
 from shardwright import canonical
 from shardwright.errors import ShardwrightError
-from transforms.records import held_out
-from transforms.records.samples import TarTextEncoder
+from transforms.records.samples import TarTextEncoder, encoder_versions
 from transforms.stages.spec import BuildSpec, HeldOut, Input
 
 _UNIT_BYTES = 64 << 20
@@ -48,7 +47,7 @@ class Plan:
 def make_plan(config: Config) -> Plan:
     """Look at the inputs of `config` and lay the work out. Raises PlanRefused when something named is not there."""
     inputs = list_inputs(config.input.files, config.held_out.files)
-    versions = encoder_versions()
+    versions = encoder_versions(TarTextEncoder())
     fingerprint = fingerprint_of(config, versions)
     return Plan(config, inputs, pack_units(inputs), fingerprint, _spec(config, fingerprint, versions))
 
@@ -56,11 +55,6 @@ def make_plan(config: Config) -> Plan:
 def worker_count(runner: Runner) -> int:
     """Worker processes that `runner` asks for."""
     return len(os.sched_getaffinity(0)) if runner.workers == "all" else runner.workers
-
-
-def encoder_versions() -> dict[str, str]:
-    """The encoders on this machine that decide bytes of a build."""
-    return {**TarTextEncoder().versions(), **held_out.versions()}
 
 
 def list_inputs(patterns: tuple[str, ...], held_out_patterns: tuple[str, ...]) -> tuple[Input, ...]:

@@ -43,10 +43,8 @@ def make_runner(options: PipelineOptions) -> PipelineRunner:
     """The runner that `--runner` names; the local one by default.
 
     Local means FnApiRunner, pinned: Beam's own DirectRunner first tries to download another engine, and its choice
-    changes with
-    the network. With more than one worker it uses processes, and they are given the pipeline's options, which
-    FnApiRunner by
-    itself does not do. The worker command is quoted because Beam runs it in a shell.
+    changes with the network. With more than one worker it uses processes, and they are given the pipeline's options,
+    which FnApiRunner by itself does not do. The worker's command is quoted because Beam runs it in a shell.
     """
     name = options.view_as(StandardOptions).runner or LOCAL[0]
     if name not in LOCAL:
@@ -55,7 +53,7 @@ def make_runner(options: PipelineOptions) -> PipelineRunner:
     provision = ExtendedProvisionInfo(beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded))
     if options.view_as(DirectOptions).direct_num_workers == 1:
         return FnApiRunner(provision_info=provision)
-    command = f"exec {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
+    command = f"exec {shlex.quote(sys.executable)} -m pipelines.process worker"
     return FnApiRunner(SubprocessSDKEnvironment.from_command_string(command), provision_info=provision)
 
 

@@ -25,7 +25,7 @@ from shardwright.errors import ShardwrightError
 from transforms.stages.progress import FOLDER
 from transforms.stages.work import FAILURE, BuildRefused, work_path
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.2
 _GRACE_SECONDS = 5.0
 LOG = "engine.log"
 
@@ -85,7 +85,7 @@ def _run_engine(plan: Plan, display: Display) -> int:
     """Start the engine in a process group of its own and follow it to its end. Returns the peak memory in bytes."""
     root, peak = plan.spec.root, 0
     with work_path(root, LOG).open("ab") as log, _signals_interrupt(), display:
-        command = [sys.executable, "-m", "pipelines.engine", root]
+        command = [sys.executable, "-m", "pipelines.process", "engine", root]
         engine = subprocess.Popen(  # noqa: S603  # our own module, an argument list
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
         )

@@ -1,9 +1,37 @@
 """A document as the final bytes of a sample, and the row back out of them."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from shardwright import tar
+from transforms.records import held_out
 from transforms.records.document import Document
+
+
+class Encoder(Protocol):
+    """Makes a sample's final bytes, once, and takes them apart again."""
+
+    @property
+    def suffix(self) -> str:
+        """Of the shard's name, with its dot."""
+
+    @property
+    def end(self) -> bytes:
+        """What closes a shard."""
+
+    def __call__(self, key: bytes, document: Document) -> bytes:
+        """The sample's bytes under order key `key`."""
+
+    def decode(self, blob: bytes, where: str) -> tuple[bytes, bytes, bytes]:
+        """(order key, row, text) of those bytes."""
+
+    def versions(self) -> dict[str, str]:
+        """The encoders, besides our own format, that decide those bytes."""
+
+
+def encoder_versions(encode: Encoder) -> dict[str, str]:
+    """The encoders in this process that decide bytes of a build."""
+    return {**encode.versions(), **held_out.versions()}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from transforms.records.rules import types_of
 from transforms.stages import progress
 from transforms.stages.exchange import Element, exchange
 from transforms.stages.funnel import build_counts, show_counts
-from transforms.stages.resolve import ORDER_ROW
+from transforms.stages.runs import ORDER_ROW
 from transforms.stages.select_held_out import read_chosen
 from transforms.stages.spec import BuildSpec
 from transforms.stages.work import BuildRefused, publish_by_digest, publish_json, read_by_digest, read_json, work_path

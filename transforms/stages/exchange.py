@@ -1,9 +1,8 @@
 """The one shape of a stage: a GroupByKey on an int key, then a FlatMap over (key, references).
 
 Elements are `(int, str)`, the text a JSON reference of well under 1 MB: strings hash differently in each process, and
-a payload
-in a GroupByKey costs five times its size in memory on the local runner. No side inputs, tagged outputs, state or
-finish_bundle: each of them breaks on one of the engines this chain must run on unchanged.
+a payload in a GroupByKey costs five times its size in memory on the local runner. No side inputs, tagged outputs,
+state or finish_bundle: each of them breaks on one of the engines that this chain must run on unchanged.
 """
 
 import json
@@ -18,7 +17,6 @@ from transforms.stages import progress
 from transforms.stages.work import FAILURE, publish, work_path
 
 Element = tuple[int, str]
-Stage = Callable[[Any, int, list[Any]], Iterable[tuple[int, Any]]]
 S = TypeVar("S")
 
 

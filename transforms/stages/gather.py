@@ -1,29 +1,33 @@
-"""Stage 5, Gather: one worker takes one shard (or one held-out set), reads its pieces by range, checks and writes it
-once.
-"""
+"""Stage 5, Gather: one worker takes one shard, or one held-out set, reads its pieces by range and writes it once."""
 
-import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import apache_beam as beam
 
 from shardwright import canonical, layout, order, sidecars
 from shardwright.errors import Damaged
-from transforms.records import held_out
+from transforms.records.samples import Encoder
 from transforms.stages import progress
 from transforms.stages.exchange import Element, exchange
-from transforms.stages.resolve import ORDER_ROW, Ordered
-from transforms.stages.runs import NO_PAYLOAD, RunReader
-from transforms.stages.select_held_out import Struck, read_chosen, read_struck
+from transforms.stages.held_out_sets import Cards, write_set
+from transforms.stages.payload import read_samples
+from transforms.stages.runs import ORDER_ROW, Ordered
+from transforms.stages.select_held_out import Struck, read_struck
 from transforms.stages.spec import BuildSpec
-from transforms.stages.spill import Encoder, run_path
-from transforms.stages.work import BuildRefused, publish, publishing, read_by_digest, read_json, work_path
-
-_GAP_BYTES = 256 << 10
-"""Two wanted pieces of a run this near are read at once, with what lies between them."""
+from transforms.stages.spill import check_versions
+from transforms.stages.work import (
+    BuildRefused,
+    HashingWriter,
+    bytes_facts,
+    publish,
+    publishing,
+    read_by_digest,
+    read_json,
+    work_path,
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class GatherSettings:
 
     spec: BuildSpec
     encode: Encoder
-    cards: Any
+    cards: Cards
 
 
 @dataclass(kw_only=True, eq=False)
@@ -41,7 +45,7 @@ class Gather(beam.PTransform):
 
     spec: BuildSpec
     encode: Encoder
-    cards: Any
+    cards: Cards
 
     def expand(self, tasks: beam.PCollection[Element]) -> beam.PCollection[Element]:
         """See the class."""
@@ -50,12 +54,17 @@ class Gather(beam.PTransform):
 
 def gather(settings: GatherSettings, task: int, values: list[Any]) -> Iterator[tuple[int, Any]]:
     """The reference of one shard or held-out set, made now or found finished and intact."""
+    check_versions(settings.spec, settings.encode)
     [value] = values
     done = work_path(settings.spec.root, "done", f"{task:05d}-{canonical.digest(value)}.json")
     reference = _finished(settings.spec.root, done)
     if reference is None:
-        make = _gather_shard if "order" in value else _gather_set
-        reference = {"task": task, "cut": value["cut"], **make(settings, task, value)}
+        made = (
+            _gather_shard(settings, task, value)
+            if "order" in value
+            else write_set(settings.spec, settings.encode, settings.cards, value)
+        )
+        reference = {"task": task, "cut": value["cut"], **made}
         publish(done, canonical.dumps(reference).encode())
     yield 0, reference
 
@@ -119,126 +128,3 @@ def _check_sample(encode: Encoder, row: Ordered, blob: bytes, struck: Struck) ->
             f"sample {key.hex()} (input {row.input}, line {row.row}) is held out or the twin of a held-out document, "
             "and was about to be trained on: this is a bug in shardwright, nothing was sealed"
         )
-
-
-def read_samples(spec: BuildSpec, selection: Any, rows: list[Ordered]) -> Iterator[tuple[Ordered, bytes]]:
-    """Each row with its payload, in order; memory is one batch, whatever the shard's size. Raises BuildRefused at
-    damage.
-    """
-    for batch in _batches(rows, spec.batch_bytes):
-        blobs: dict[int, bytes] = {}
-        order_by_place = sorted(range(len(batch)), key=lambda index: batch[index][3:5])
-        for span in _spans(order_by_place, batch):
-            blobs.update(_read_span(spec.root, selection, span, batch))
-        for index, row in enumerate(batch):
-            yield row, blobs.pop(index)
-
-
-def _batches(rows: list[Ordered], limit: int) -> Iterator[list[Ordered]]:
-    batch, size = [], 0
-    for row in rows:
-        batch.append(row)
-        size += row.length
-        if size >= limit:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _spans(places: Iterable[int], batch: list[Ordered]) -> Iterator[list[int]]:
-    """Groups of indices that lie near each other in one run, so that each group is one read."""
-    span: list[int] = []
-    for index in places:
-        row = batch[index]
-        if span:
-            before = batch[span[-1]]
-            if row.run != before.run or row.offset - (before.offset + before.length) > _GAP_BYTES:
-                yield span
-                span = []
-        span.append(index)
-    if span:
-        yield span
-
-
-def _read_span(root: str, selection: Any, span: list[int], batch: list[Ordered]) -> Iterator[tuple[int, bytes]]:
-    first, last = batch[span[0]], batch[span[-1]]
-    run = selection["runs"][first.run]
-    path = run_path(root, run["name"])
-    with RunReader(path, run["bytes"]) as reader:
-        data = memoryview(reader.read(first.offset, last.offset + last.length - first.offset))
-    for index in span:
-        row = batch[index]
-        blob = bytes(data[row.offset - first.offset :][: row.length])
-        if order.sample_digest(blob) != row.digest:
-            raise BuildRefused(
-                f"{path}: sample at byte {row.offset} is damaged on disk; delete the file and start the build again, "
-                "it is made anew"
-            )
-        yield index, blob
-
-
-def _gather_set(settings: GatherSettings, _: int, value: Any) -> dict[str, Any]:
-    """One held-out set in bsmetadata's naming, with a card that fixes its features."""
-    folder, kind = work_path(settings.spec.root), value["set"]
-    selection = read_json(folder, read_json(folder, value["cut"])["selection"])
-    struck = read_struck(folder, selection["struck"])
-    base = layout.validation_dir(kind)
-    path, samples = f"{base}/validation.jsonl.gz", 0
-    with publishing(folder / path, durable=True) as file:
-        digest = HashingWriter(file)
-        member = held_out.GzipWriter(digest)
-        for row in _held_rows(settings, selection, struck, kind):
-            member.write(held_out.canonical_row(row, kind))
-            samples += 1
-        member.close()
-    card = settings.cards.held_out(kind, samples).encode()
-    publish(folder / base / layout.CARD, card, durable=True)
-    return {
-        "set": kind,
-        "samples": samples,
-        "files": {path: digest.facts(), f"{base}/{layout.CARD}": bytes_facts(card)},
-    }
-
-
-def _held_rows(settings: GatherSettings, selection: Any, struck: Struck, kind: str) -> Iterator[bytes]:
-    bit = held_out.kind_bit(kind)
-    for item in read_chosen(work_path(settings.spec.root), selection["held"]):
-        row = item.candidate.row
-        if row.flags & NO_PAYLOAD or (bit and not row.types & bit):
-            continue
-        place = Ordered(
-            row.key, row.content, row.digest, item.run, item.candidate.offset, row.length, row.input, row.row
-        )
-        [(_, blob)] = _read_span(settings.spec.root, selection, [0], [place])
-        key, document, text = settings.encode.decode(blob, row.key.hex())
-        if key not in struck.keys or (text and order.text_digest(text) not in struck.texts):
-            raise BuildRefused(
-                f"held-out document {key.hex()} is missing in the struck list: this is a bug in shardwright, nothing "
-                "was sealed"
-            )
-        yield document
-
-
-class HashingWriter:
-    """Writes through to a file and keeps length and sha256 of what it wrote."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-        self._bytes = 0
-
-    def write(self, data: bytes) -> None:
-        """Append `data`."""
-        self._file.write(data)
-        self._digest.update(data)
-        self._bytes += len(data)
-
-    def facts(self) -> dict[str, Any]:
-        """`{bytes, sha256}` of what was written."""
-        return {"bytes": self._bytes, "sha256": self._digest.hexdigest()}
-
-
-def bytes_facts(data: bytes) -> dict[str, Any]:
-    """`{bytes, sha256}` of a small file's bytes."""
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

@@ -1,6 +1,5 @@
 """Stage 3, Resolve: decide, for one key range, the fate of every document, and put the survivors in order."""
 
-import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,26 +11,11 @@ import apache_beam as beam
 from shardwright.order import KEY_BYTES
 from transforms.records.rules import types_of
 from transforms.stages.exchange import Element, exchange
-from transforms.stages.runs import BUCKETS, KEY_ROW, KeyRow, RunReader
+from transforms.stages.runs import BUCKETS, KEY_ROW, ORDER_ROW, KeyRow, Ordered, RunReader
 from transforms.stages.select_held_out import Struck, read_chosen, read_struck
 from transforms.stages.spec import BuildSpec
 from transforms.stages.spill import run_path
 from transforms.stages.work import BuildRefused, publish_by_digest, read_json, work_path
-
-ORDER_ROW = struct.Struct(">16s16s8sIQIIQ")
-
-
-class Ordered(NamedTuple):
-    """One training sample: its order key, content digest and sample digest, where its bytes lie, where it came from."""
-
-    key: bytes
-    content: bytes
-    digest: bytes
-    run: int
-    offset: int
-    length: int
-    input: int
-    row: int
 
 
 class Placed(NamedTuple):

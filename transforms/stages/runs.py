@@ -16,11 +16,12 @@ from transforms.stages.work import BuildRefused
 
 KEY_ROW = struct.Struct(">16s16sIQ16s8sIHH")
 CANDIDATE = struct.Struct(f">{KEY_ROW.size}sQ16s")
+ORDER_ROW = struct.Struct(">16s16s8sIQIIQ")
 TABLE_ROW = struct.Struct("<IQQ")
 BUCKETS = 256
 FROM_HELD_OUT_INPUT, UNDER_FRACTION, NO_PAYLOAD = 1, 2, 4
 MAGIC = b"shrdrun1"
-_TAIL = struct.Struct("<Q8s")
+_TAIL = struct.Struct("<QQ8s")
 
 
 class KeyRow(NamedTuple):
@@ -47,6 +48,19 @@ class Candidate(NamedTuple):
     row: KeyRow
     offset: int
     id16: bytes
+
+
+class Ordered(NamedTuple):
+    """One training sample: its order key, content digest and sample digest, where its bytes lie, where it came from."""
+
+    key: bytes
+    content: bytes
+    digest: bytes
+    run: int
+    offset: int
+    length: int
+    input: int
+    row: int
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,7 @@ class RunWriter:
         footer: dict[str, Any] = {"segments": [], "candidates": {}}
         for rows, table in self._segments:
             column = b"".join(rows)
-            entry = {"rows": len(rows), "keys": self._write(column), "table": self._write(table)}
+            entry = {"keys": self._write(column), "table": self._write(table), "digest": xxh3_64_intdigest(table)}
             footer["segments"].append(entry)
         block = b"".join(self._candidates)
         footer["candidates"] = {
@@ -95,7 +109,7 @@ class RunWriter:
             "digest": xxh3_64_intdigest(block),
         }
         data = json.dumps(footer).encode()
-        self._write(data + _TAIL.pack(len(data), MAGIC))
+        self._write(data + _TAIL.pack(len(data), xxh3_64_intdigest(data), MAGIC))
         return RunFacts(self._offset, self._hash.hexdigest())
 
     def _flush(self) -> None:
@@ -164,7 +178,9 @@ class RunReader:
     def rows(self, first: int, last: int) -> Iterator[tuple[bytes, int]]:
         """(packed key row, payload offset) of every sample whose order key starts with a byte in `[first, last)`."""
         for segment in self._footer["segments"]:
-            table = list(TABLE_ROW.iter_unpack(self.read(segment["table"], BUCKETS * TABLE_ROW.size)))
+            data = self.read(segment["table"], BUCKETS * TABLE_ROW.size)
+            self._check(xxh3_64_intdigest(data) == segment["digest"], "table")
+            table = list(TABLE_ROW.iter_unpack(data))
             before = sum(entry[0] for entry in table[:first])
             at = segment["keys"] + before * KEY_ROW.size
             for count, offset, digest in table[first:last]:
@@ -185,10 +201,12 @@ class RunReader:
 
     @cached_property
     def _footer(self) -> Any:
-        size = self._size
-        length, magic = _TAIL.unpack(self.read(size - _TAIL.size, _TAIL.size))
-        self._check(magic == MAGIC, "footer")
-        return json.loads(self.read(size - _TAIL.size - length, length))
+        self._check(self._size >= _TAIL.size, "footer")
+        length, digest, magic = _TAIL.unpack(self.read(self._size - _TAIL.size, _TAIL.size))
+        self._check(magic == MAGIC and length <= self._size - _TAIL.size, "footer")
+        data = self.read(self._size - _TAIL.size - length, length)
+        self._check(xxh3_64_intdigest(data) == digest, "footer")
+        return json.loads(data)
 
     def _check(self, holds: bool, what: str) -> None:
         if not holds:

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import apache_beam as beam
 
@@ -18,19 +18,9 @@ from shardwright.order import KEY_BYTES
 from transforms.records.held_out import ALL
 from transforms.stages.exchange import Element, exchange
 from transforms.stages.funnel import broken_law
-from transforms.stages.gather import bytes_facts
+from transforms.stages.held_out_sets import Cards
 from transforms.stages.spec import BuildSpec, Input
-from transforms.stages.work import BuildRefused, publish, read_by_digest, read_json, work_path
-
-
-class Cards(Protocol):
-    """Writes the dataset cards."""
-
-    def build(self, manifest: dict[str, Any]) -> str:
-        """The README.md of the whole build."""
-
-    def held_out(self, kind: str, samples: int) -> str:
-        """The README.md of one held-out set."""
+from transforms.stages.work import BuildRefused, bytes_facts, publish, read_by_digest, read_json, work_path
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,16 @@ import apache_beam as beam
 from shardwright.order import KEY_BYTES, NO_TEXT, salted_hash
 from transforms.stages.exchange import Element, exchange
 from transforms.stages.limits import refuse_losses
-from transforms.stages.runs import CANDIDATE, FROM_HELD_OUT_INPUT, KEY_ROW, NO_PAYLOAD, Candidate, KeyRow, RunReader
+from transforms.stages.runs import (
+    CANDIDATE,
+    FROM_HELD_OUT_INPUT,
+    KEY_ROW,
+    NO_PAYLOAD,
+    Candidate,
+    KeyRow,
+    Ordered,
+    RunReader,
+)
 from transforms.stages.spec import BuildSpec, Input
 from transforms.stages.spill import run_path
 from transforms.stages.work import BuildRefused, publish_by_digest, publish_json, read_by_digest, work_path
@@ -45,6 +54,13 @@ class Chosen(NamedTuple):
 
     candidate: Candidate
     run: int
+
+    def place(self) -> Ordered:
+        """Where its payload lies."""
+        row = self.candidate.row
+        return Ordered(
+            row.key, row.content, row.digest, self.run, self.candidate.offset, row.length, row.input, row.row
+        )
 
 
 class Struck(NamedTuple):

@@ -4,44 +4,26 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import apache_beam as beam
-import zstandard
 from xxhash import xxh3_128, xxh3_128_hexdigest
 
 from shardwright import canonical, layout, order
 from transforms.records.compression import InputDamaged, Readable
 from transforms.records.document import Document, Rejected
+from transforms.records.samples import Encoder, encoder_versions
 from transforms.stages import progress
 from transforms.stages.exchange import Element, exchange
+from transforms.stages.inputs import HashedStream, RejectedLog
 from transforms.stages.runs import FROM_HELD_OUT_INPUT, NO_PAYLOAD, UNDER_FRACTION, KeyRow, RunFacts, RunWriter
 from transforms.stages.spec import BuildSpec, Input
 from transforms.stages.work import BuildRefused, publish, publishing, work_path
 
 Reader = Callable[[Readable, str], Iterator[Document | Rejected]]
 Rule = Callable[[Document], str | None]
-
-
-class Encoder(Protocol):
-    """Makes a sample's final bytes, once, and takes them apart again."""
-
-    @property
-    def suffix(self) -> str:
-        """Of the shard's name, with its dot."""
-
-    @property
-    def end(self) -> bytes:
-        """What closes a shard."""
-
-    def __call__(self, key: bytes, document: Document) -> bytes:
-        """The sample's bytes under order key `key`."""
-
-    def decode(self, blob: bytes, where: str) -> tuple[bytes, bytes, bytes]:
-        """(order key, row, text) of those bytes."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +75,7 @@ class InputFacts:
 
 def spill(settings: SpillSettings, unit: int, values: list[Any]) -> Iterator[tuple[int, Any]]:
     """The run reference of one work unit, made now or found finished and intact."""
+    check_versions(settings.spec, settings.encode)
     inputs = [Input(**item) for value in values for item in value]
     name = run_name(settings.spec, inputs)
     reference = _finished(settings.spec.root, name)
@@ -104,6 +87,14 @@ def spill(settings: SpillSettings, unit: int, values: list[Any]) -> Iterator[tup
             bytes_read=sum(item.bytes for item in inputs), documents=sum(item["rows"] for item in reference["inputs"])
         )
     yield 0, reference
+
+
+def check_versions(spec: BuildSpec, encode: Encoder) -> None:
+    """Raise BuildRefused on a worker whose encoders are not those of the plan: their bytes may differ."""
+    here, planned = encoder_versions(encode), canonical.loads(spec.versions.encode())
+    if here != planned:
+        where = f"{socket.gethostname()}:{os.getpid()}"
+        raise BuildRefused(f"worker {where} has encoders {here}, the plan has {planned}: give all machines one image")
 
 
 def run_name(spec: BuildSpec, inputs: list[Input]) -> str:
@@ -254,70 +245,3 @@ def _place(settings: SpillSettings, document: Document, item: Input, facts: Inpu
         flags,
     )
     run.add(row, sample, id16)
-
-
-class HashedStream:
-    """An input's bytes as stored, counted and hashed on their way; a read that fails is damage of the input, not a
-    crash.
-    """
-
-    def __init__(self, uri: str) -> None:
-        self._hash = xxh3_128()
-        self.bytes = 0
-        self._taken = 0
-        try:
-            self._file = Path(uri).open("rb", buffering=0)  # noqa: SIM115  # closed by __exit__
-        except OSError as error:
-            raise InputDamaged(0, "unreadable", str(error)) from None
-
-    def __enter__(self) -> "HashedStream":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes; empty at the end."""
-        try:
-            data = self._file.read(size)
-        except OSError as error:
-            raise InputDamaged(self.bytes, "unreadable", str(error)) from None
-        self._hash.update(data)
-        self.bytes += len(data)
-        return data
-
-    def take(self) -> int:
-        """Bytes read since the last call."""
-        taken, self._taken = self.bytes - self._taken, self.bytes
-        return taken
-
-    def digest(self) -> str:
-        """xxh3_128 of what was read, in hex."""
-        return self._hash.hexdigest()
-
-
-class RejectedLog:
-    """`rejected/<run>.jsonl.zst`, made at the first entry and published when the block ends cleanly."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stack = ExitStack()
-        self._writer: Any = None
-
-    @property
-    def used(self) -> bool:
-        """Whether anything was rejected."""
-        return self._writer is not None
-
-    def add(self, **entry: Any) -> None:
-        """One rejected row or input."""
-        if self._writer is None:
-            file = self._stack.enter_context(publishing(self._path))
-            self._writer = self._stack.enter_context(zstandard.ZstdCompressor().stream_writer(file, closefd=False))
-        self._writer.write(canonical.dumps(entry).encode() + b"\n")
-
-    def __enter__(self) -> "RejectedLog":
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._stack.__exit__(*exception)

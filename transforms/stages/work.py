@@ -2,6 +2,7 @@
 name.
 """
 
+import hashlib
 import json
 import os
 import uuid
@@ -84,3 +85,27 @@ def publish_json(folder: Path, stem: str, value: Any) -> str:
 def read_json(folder: Path, name: str) -> Any:
     """The value that `publish_json` wrote under `name`."""
     return json.loads(read_by_digest(folder, name))
+
+
+class HashingWriter:
+    """Writes through to a file and keeps length and sha256 of what it wrote."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Append `data`."""
+        self._file.write(data)
+        self._digest.update(data)
+        self._bytes += len(data)
+
+    def facts(self) -> dict[str, Any]:
+        """`{bytes, sha256}` of what was written."""
+        return {"bytes": self._bytes, "sha256": self._digest.hexdigest()}
+
+
+def bytes_facts(data: bytes) -> dict[str, Any]:
+    """`{bytes, sha256}` of a small file's bytes."""
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
