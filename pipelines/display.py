@@ -24,6 +24,7 @@ from transforms.stages.progress import FOLDER
 from transforms.stages.work import work_path
 
 _LINE_SECONDS = 5.0
+_STARTING = "starting the engine"
 _STAGES = ("spill", "select_held_out", "resolve", "cut_shards", "gather", "seal")
 
 
@@ -39,9 +40,9 @@ def read_counts(root: str) -> Counter[str]:
 
 
 def stage_of(counts: Counter[str]) -> str:
-    """The stage at work: the one after the last that finished a task."""
-    done = [name for name in _STAGES if counts[f"{name}.done"]]
-    return done[-1] if done else _STAGES[0]
+    """What the build is at: the last stage that began, or the start of the engine, which takes some seconds."""
+    begun = [name for name in _STAGES if counts[f"{name}.begun"]]
+    return begun[-1] if begun else _STARTING
 
 
 class Display:
@@ -89,7 +90,7 @@ class Display:
 
     def _update_bars(self, counts: Counter[str]) -> None:
         done = min(counts["bytes_read"], self._plan.bytes)
-        note = f"{self._units(counts)} units, {counts['documents']:,} documents"
+        note = f"{self._units(counts)} units, {counts['documents']:,} documents" if counts else _STARTING
         self._bars.update(self._read, completed=done, note=note)
         if self._write is None and counts["bytes_planned"]:
             self._write = self._bars.add_task("write", total=counts["bytes_planned"], note="")
@@ -106,6 +107,8 @@ class Display:
 
     def _line(self, counts: Counter[str], stage: str, seconds: float) -> str:
         read, planned = min(counts["bytes_read"], self._plan.bytes), counts["bytes_planned"]
+        if not counts:
+            return f"{seconds:6.1f} s  {stage}"
         words = [
             f"{seconds:6.1f} s  {stage}:",
             f"{self._units(counts)} units,",
@@ -113,7 +116,7 @@ class Display:
             f"{counts['documents']:,} documents",
         ]
         if planned:
-            words.append(f"; {counts['bytes_written'] / 1e6:.1f} of {planned / 1e6:.1f} MB written")
+            words.append(f"- {counts['bytes_written'] / 1e6:.1f} of {planned / 1e6:.1f} MB written")
         elif read:
-            words.append(f"; about {seconds * (self._plan.bytes / read - 1):.0f} s of reading to go")
+            words.append(f"- about {seconds * (self._plan.bytes / read - 1):.0f} s of reading to go")
         return " ".join(words)

@@ -13,11 +13,13 @@ import threading
 from pathlib import Path
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.c4_html import BuildC4Html
+from pipelines.crew import RUN_THREAD, fork_workers
 from pipelines.pinned import read_pinned
 from pipelines.plan import Plan
-from pipelines.runners import beam_options, make_runner
+from pipelines.runners import beam_options, forked_workers, make_runner
 from shardwright.errors import ShardwrightError
 from transforms.stages.progress import FOLDER
 from transforms.stages.work import FAILURE, publish, work_path
@@ -32,21 +34,20 @@ def main(root: str) -> int:
     """Run the build pinned in `root`; 0 when it is sealed. A problem's words go to `_work/failure.txt`."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
     threading.excepthook = _on_thread_death(root)
-    threading.Thread(target=_end_with_supervisor, daemon=True).start()
     try:
         plan, arguments = read_pinned(root)
-        run(plan, arguments)
+        options = beam_options(plan.config.runner, arguments)
+        fork_workers(forked_workers(options))
+        threading.Thread(target=_end_with_supervisor, daemon=True).start()
+        run(plan, options)
     except ShardwrightError as error:
         publish(work_path(root, FAILURE), str(error).encode())
         return 1
     return 0
 
 
-def run(plan: Plan, arguments: list[str]) -> None:
-    """Run `plan` on the engine its config and `arguments` (Beam options) name, to the end. Raises what the engine
-    raises.
-    """
-    options = beam_options(plan.config.runner, arguments)
+def run(plan: Plan, options: PipelineOptions) -> None:
+    """Run `plan` on the engine that `options` name, to the end. Raises what the engine raises."""
     pipeline = beam.Pipeline(runner=make_runner(options), options=options)
     pipeline | "Build" >> JOBS[plan.config.job](plan=plan)
     pipeline.run().wait_until_finish()
@@ -58,7 +59,7 @@ def _on_thread_death(root: str):  # type: ignore[no-untyped-def]
     """
 
     def hook(arguments: threading.ExceptHookArgs) -> None:
-        if arguments.thread is not None and arguments.thread.name == "run_worker":
+        if arguments.thread is not None and arguments.thread.name == RUN_THREAD:
             publish(work_path(root, FAILURE), _obituary(root, str(arguments.exc_value)).encode())
             os._exit(WORKER_DIED)
         sys.__excepthook__(arguments.exc_type, arguments.exc_value or arguments.exc_type(), arguments.exc_traceback)

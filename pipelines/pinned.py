@@ -11,7 +11,7 @@ from pipelines.config import Config, byte_sections, differences
 from pipelines.plan import Plan, PlanRefused, make_plan
 from shardwright import canonical, layout
 from transforms.stages.spec import Input
-from transforms.stages.work import publish, work_path
+from transforms.stages.work import publish, take_back, work_path
 
 PLAN = "plan.json"
 _SHOWN = 10
@@ -24,7 +24,7 @@ def pin(plan: Plan, arguments: list[str]) -> None:
     path = work_path(plan.spec.root, PLAN)
     if path.exists():
         _refuse_other(plan, json.loads(path.read_bytes()))
-        _take_back(root)
+        take_back(root)
     value = {
         "config": plan.config.model_dump(mode="json"),
         "fingerprint": plan.fingerprint,
@@ -90,14 +90,3 @@ def _input_differences(old: tuple[Input, ...], new: tuple[Input, ...]) -> str:
     ]
     words = sorted(gone + come + other)
     return "; ".join(words[:_SHOWN]) + (f"; and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")
-
-
-def _take_back(root: Path) -> None:
-    """Undo a seal that died half way: what it had moved goes back to `_work/`, so that nothing unsealed has a final
-    name.
-    """
-    for name in layout.FOLDERS:
-        if (root / name).exists() and not work_path(str(root), name).exists():
-            (root / name).replace(work_path(str(root), name))
-    for name in layout.FILES:
-        (root / name).unlink(missing_ok=True)

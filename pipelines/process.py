@@ -1,10 +1,11 @@
-"""How the engine and its workers start: `python -m pipelines.process engine OUTPUT`, or `... worker`.
+"""How the engine starts: `python -m pipelines.process OUTPUT`.
 
 Half of Beam's import time goes into pandas and pymongo, which it imports where they are installed (as they are beside
-Hugging Face datasets) for transforms that no job here has: 1.2 of 2.5 s of processor time in each process. They are
-hidden while Beam is imported, and only then: a function of a user's own may import them as ever.
+Hugging Face datasets) for transforms that no job here has: 1.2 of 2.5 s of processor time. They are hidden while Beam
+is imported, and only then: a function of a user's own may import them as ever.
 """
 
+import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,15 +26,12 @@ def hidden(*names: str) -> Iterator[None]:
 
 
 def main(words: list[str]) -> int:
-    """Run the engine of one output folder, or a Beam worker, which takes all it needs from its environment."""
+    """Run the engine of one output folder."""
     with hidden(*_UNUSED_BY_US):
-        from apache_beam.runners.worker import sdk_worker_main
-    if words == ["worker"]:
-        sdk_worker_main.main(words)
-        return 0
-    _, root = words
+        importlib.import_module("apache_beam.runners.worker.sdk_worker_main")
     from pipelines import engine
 
+    [root] = words
     return engine.main(root)
 
 

@@ -2,8 +2,7 @@
 
 import argparse
 import difflib
-import shlex
-import sys
+import os
 from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
@@ -44,17 +43,26 @@ def make_runner(options: PipelineOptions) -> PipelineRunner:
 
     Local means FnApiRunner, pinned: Beam's own DirectRunner first tries to download another engine, and its choice
     changes with the network. With more than one worker it uses processes, and they are given the pipeline's options,
-    which FnApiRunner by itself does not do. The worker's command is quoted because Beam runs it in a shell.
+    which FnApiRunner by itself does not do.
     """
-    name = options.view_as(StandardOptions).runner or LOCAL[0]
-    if name not in LOCAL:
-        return create_runner(name)
+    if not _is_local(options):
+        return create_runner(options.view_as(StandardOptions).runner)
     encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     provision = ExtendedProvisionInfo(beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded))
-    if options.view_as(DirectOptions).direct_num_workers == 1:
+    if not forked_workers(options):
         return FnApiRunner(provision_info=provision)
-    command = f"exec {shlex.quote(sys.executable)} -m pipelines.process worker"
-    return FnApiRunner(SubprocessSDKEnvironment.from_command_string(command), provision_info=provision)
+    forked = SubprocessSDKEnvironment.from_command_string("taken by pipelines.crew")
+    return FnApiRunner(forked, provision_info=provision)
+
+
+def forked_workers(options: PipelineOptions) -> int:
+    """How many worker processes the local runner needs: none on another runner, and for one worker its own process."""
+    count = options.view_as(DirectOptions).direct_num_workers or len(os.sched_getaffinity(0))
+    return count if _is_local(options) and count > 1 else 0
+
+
+def _is_local(options: PipelineOptions) -> bool:
+    return (options.view_as(StandardOptions).runner or LOCAL[0]) in LOCAL
 
 
 def _flags(name: str, value: Any) -> list[str]:

@@ -84,10 +84,13 @@ def _forget_last_attempt(root: str) -> None:
 def _run_engine(plan: Plan, display: Display) -> int:
     """Start the engine in a process group of its own and follow it to its end. Returns the peak memory in bytes."""
     root, peak = plan.spec.root, 0
+    scratch = work_path(root, "tmp")
+    scratch.mkdir(exist_ok=True)
+    environment = os.environ | {"TMPDIR": str(scratch)}  # Beam leaves folders behind in it
     with work_path(root, LOG).open("ab") as log, _signals_interrupt(), display:
-        command = [sys.executable, "-m", "pipelines.process", "engine", root]
+        command = [sys.executable, "-m", "pipelines.process", root]
         engine = subprocess.Popen(  # noqa: S603  # our own module, an argument list
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, env=environment
         )
         try:
             while engine.poll() is None:

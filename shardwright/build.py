@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,7 @@ from shardwright.order import sample_digest
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample: its `key` (32 hex digits), where it stands, and its `parts` {suffix: bytes} as they lie in the
-    shard.
-    """
+    """One sample: its `key` (32 hex digits), where it stands, its `parts` {suffix: bytes} as they lie there."""
 
     key: str
     shard: int
@@ -56,6 +55,8 @@ class Shard:
         offsets = sidecars.unpack_idx(_read(path), str(path))
         if len(offsets) != self.samples + 1:
             raise Damaged(f"{path}: {len(offsets) - 1} samples, shards.jsonl says {self.samples}")
+        if offsets[-1] + len(tar.END) != self.size:
+            raise Damaged(f"{path}: the samples end at byte {offsets[-1]} of a shard of {self.size} bytes")
         return offsets
 
     def signatures(self) -> list[tuple[bytes, bytes]]:
@@ -90,9 +91,7 @@ class Split:
         return self.fetch(number, rank - self._starts[number])
 
     def shard(self, number: int, start: int = 0) -> Iterator[Sample]:
-        """Samples `start`, `start + 1`, ... of shard `number`. Raises Damaged at the first that is not as it was
-        written.
-        """
+        """Samples `start`, `start + 1`, ... of shard `number`. Raises Damaged at one that is not as it was written."""
         shard = self.shards[number]
         offsets, signatures = shard.offsets(), shard.signatures()
         with shard.open() as file:
@@ -139,7 +138,17 @@ class Build:
             raise Damaged(
                 f"{self.root / layout.SHARDS}: its sha256 is not the build id {self.id}; restore it from the original"
             )
-        return [_shard(self.root, json.loads(line)) for line in data.splitlines()]
+        lines = data.splitlines()
+        return [self._shard(number, len(lines), json.loads(line)) for number, line in enumerate(lines)]
+
+    def _shard(self, number: int, count: int, line: dict[str, Any]) -> Shard:
+        """One line as a Shard; its path is made from its number, never from what the line says."""
+        name = f"{layout.shard_stem(layout.TRAIN, number, count)}{tar.SUFFIX}"
+        if line["file"] != name:
+            found = f"line {number + 1} names {line['file']!r}, expected {name!r}"
+            raise Damaged(f"{self.root / layout.SHARDS}: {found}")
+        path = self.root / name
+        return Shard(path, line["num_sequences"], line["bytes"], line["sha256"], line["first"], line["last"])
 
     def split(self, name: str) -> Split:
         """The split `name`; there is one, `train`. Held-out rows: `held_out`."""
@@ -149,14 +158,22 @@ class Build:
             )
         return Split(self.shards)
 
-    def held_out(self, kind: str = "all") -> Iterator[dict[str, Any]]:
-        """The held-out rows that carry metadata type `kind`, as dicts, in their order on disk; nothing if no row
-        does.
-        """
+    def held_out(self, kind: str = layout.ALL) -> Iterator[dict[str, Any]]:
+        """The held-out rows that carry metadata type `kind`, as dicts, in their order; nothing if no row does."""
+        return map(json.loads, self.held_out_lines(kind))
+
+    def held_out_lines(self, kind: str) -> Iterator[bytes]:
+        """The lines of one held-out set as they lie in its file. Raises Damaged when it is torn or gone."""
+        if kind not in (layout.ALL, *layout.METADATA_TYPES):
+            raise ShardwrightError(f"no held-out set {kind!r}: one of all, {', '.join(layout.METADATA_TYPES)}")
         if not self.manifest["held_out"]["sets"].get(kind):
             return
-        with gzip.open(self.root / layout.validation_dir(kind) / "validation.jsonl.gz", "rb") as file:
-            yield from map(json.loads, file)
+        path = self.root / layout.validation_dir(kind) / layout.VALIDATION
+        try:
+            with _open(path) as stored, gzip.open(stored) as file:
+                yield from file
+        except (OSError, EOFError, zlib.error) as error:
+            raise Damaged(f"{path}: {error}; restore it from the original") from None
 
 
 def open_build(path: str | Path) -> Build:
@@ -164,32 +181,32 @@ def open_build(path: str | Path) -> Build:
     root = Path(path)
     try:
         manifest = (root / layout.MANIFEST).read_bytes()
-        commit = (root / layout.COMMIT).read_text("ascii").strip()
+        commit = (root / layout.COMMIT).read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
-        hint = (
-            "it is being built or its build was stopped; run the same build command again"
-            if (root / layout.WORK).exists()
-            else "is the path right?"
-        )
-        raise NotSealed(f"{root}: no sealed build here (no {Path(error.filename).name}): {hint}") from None
-    if hashlib.sha256(manifest).hexdigest() != commit:
+        missing = Path(error.filename).name
+        raise NotSealed(f"{root}: no sealed build here (no {missing}): {_hint(root)}") from None
+    if hashlib.sha256(manifest).hexdigest().encode() != commit.strip():
         raise NotSealed(
             f"{root}: {layout.MANIFEST} is not the one that {layout.COMMIT} seals; restore it from the original"
         )
-    value = json.loads(manifest)
-    if value["format"] != layout.FORMAT:
-        raise NotSealed(f"{root}: format {value['format']!r}, this version reads {layout.FORMAT!r}")
+    try:
+        value = json.loads(manifest)
+    except (ValueError, RecursionError) as error:
+        raise NotSealed(f"{root}: {layout.MANIFEST} is no JSON: {error}; restore it from the original") from None
+    found = value.get("format") if isinstance(value, dict) else None
+    if found != layout.FORMAT:
+        raise NotSealed(f"{root}: format {found!r}, this version reads {layout.FORMAT!r}")
     return Build(root, value)
 
 
-def _shard(root: Path, line: dict[str, Any]) -> Shard:
-    return Shard(root / line["file"], line["num_sequences"], line["bytes"], line["sha256"], line["first"], line["last"])
+def _hint(root: Path) -> str:
+    if (root / layout.WORK).exists():
+        return "it is being built or its build was stopped; run the same build command again"
+    return "is the path right?"
 
 
 def decode_sample(blob: bytes, signature: tuple[bytes, bytes], where: str) -> tuple[str, dict[str, bytes]]:
-    """Key and parts of a sample's bytes. Raises Damaged unless they match their `.sig` row (order key, sample
-    digest).
-    """
+    """Key and parts of a sample's bytes. Raises Damaged unless its `.sig` row (order key, sample digest) matches."""
     if sample_digest(blob) != signature[1]:
         raise Damaged(
             f"{where}: the sample's bytes do not match its digest in {sidecars.SIG}; restore the shard from the "

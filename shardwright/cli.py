@@ -1,8 +1,8 @@
-"""The `shardwright` command. The reader's commands need the base install only; the building commands join by entry
-point.
-"""
+"""The `shardwright` command. Reading needs the base install only; the building commands join by entry points."""
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
@@ -20,14 +20,18 @@ _OK, _FAILED, _USAGE = 0, 1, 2
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 when all is well, 1 when it found something wrong, 2 when the words were not understood."""
     words = sys.argv[1:] if argv is None else argv
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a sign still shows the rest
     try:
-        return _dispatch(words)
-    except ShardwrightError as error:
+        status = _dispatch(words)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output, such as head, has seen enough; but nothing was proved to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILED
+    except (ShardwrightError, OSError) as error:
         print(f"shardwright: {error}", file=sys.stderr)
         return _FAILED
-    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
-        sys.stderr.close()
-        return _OK
+    return status
 
 
 def _dispatch(words: list[str]) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from shardwright import layout, sidecars
 from shardwright.build import Build, Sample, open_build
-from shardwright.errors import ShardwrightError
+from shardwright.errors import Damaged, ShardwrightError
 
 _TEXT_CHARACTERS = 600
 
@@ -48,28 +48,29 @@ def _describe_build(build: Build) -> list[str]:
 
 def _describe_sample(build: Build, words: str) -> list[str]:
     sample = _find(build, words)
-    shard = build.shards[sample.shard]
+    shard, value = build.shards[sample.shard], sample.json()
     uri, row = _source(build, sample)
+    kinds = [kind for kind in layout.METADATA_TYPES if value.get(f"metadata_{kind}")]
     lines = [
-        f"{'key':>8}  {sample.key}",
-        f"{'at':>8}  {shard.path.name}#{sample.index}",
-        f"{'from':>8}  {uri} line {row}",
+        _field("key", sample.key),
+        _field("at", f"{shard.path.name}#{sample.index}"),
+        _field("from", f"{uri} line {row}"),
+        *(_field(suffix, f"{len(data):,} bytes") for suffix, data in sample.parts.items()),
+        *(_field(name, value[name]) for name in build.manifest["id"] if name != "text"),
+        _field("types", ", ".join(kinds)),
     ]
-    lines += [f"{suffix:>8}  {len(data):,} bytes" for suffix, data in sample.parts.items()]
-    value = sample.json()
-    lines += [f"{name:>8}  {value[name]}" for name in build.manifest["id"] if name != "text"]
-    present = [
-        name.removeprefix("metadata_") for name, column in value.items() if name.startswith("metadata_") and column
-    ]
-    lines.append(f"{'types':>8}  {', '.join(sorted(present))}")
     text = sample.parts["txt"].decode()
     more = f" ... ({len(text):,} characters)" if len(text) > _TEXT_CHARACTERS else ""
     return [*lines, "", printable(text[:_TEXT_CHARACTERS]) + more]
 
 
-def printable(text: str) -> str:
-    """`text` without what could act on a terminal: control characters but line feed and tab are shown as escapes."""
-    return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def _field(name: str, value: str) -> str:
+    return f"{name:>8}  {printable(value, keep='')}"
+
+
+def printable(text: str, keep: str = "\n\t") -> str:
+    """`text` without what could act on a terminal: control characters, but those of `keep`, are shown as escapes."""
+    return "".join(c if c in keep or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _find(build: Build, words: str) -> Sample:
@@ -87,5 +88,9 @@ def _find(build: Build, words: str) -> Sample:
 
 
 def _source(build: Build, sample: Sample) -> tuple[str, int]:
-    number, row = sidecars.read_rows(build.shards[sample.shard].sidecar(sidecars.SRC), sidecars.SRC_ROW)[sample.index]
-    return build.manifest["inputs"][number]["uri"], row
+    path, inputs = build.shards[sample.shard].sidecar(sidecars.SRC), build.manifest["inputs"]
+    rows = sidecars.read_rows(path, sidecars.SRC_ROW)
+    number, row = rows[sample.index] if sample.index < len(rows) else (len(inputs), 0)
+    if number >= len(inputs):
+        raise Damaged(f"{path}: says nothing, or names no input, for sample {sample.index}; restore it")
+    return inputs[number]["uri"], row

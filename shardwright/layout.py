@@ -1,4 +1,4 @@
-"""Names of the files of a build. docs/FORMAT.md section 4."""
+"""Names that lie on disk: the files of a build, its metadata types. docs/FORMAT.md section 4."""
 
 FORMAT = "shardwright/1"
 
@@ -13,10 +13,28 @@ TRAIN = "train"
 HELD_OUT = "held_out"
 REJECTED = "rejected"
 STRUCK = "held_out/struck.bin"
+VALIDATION = "validation.jsonl.gz"
 
 FOLDERS = (TRAIN, HELD_OUT, REJECTED)
 FILES = (SHARDS, SHARD_INDEX, DISALLOW, CARD, MANIFEST, COMMIT)
 """With FOLDERS, all that a sealed build has at its root."""
+
+METADATA_TYPES = (
+    "entity",
+    "entity_paragraph",
+    "generation_datasource",
+    "generation_length_sentence",
+    "generation_length_text",
+    "html",
+    "paragraph",
+    "timestamp",
+    "title",
+    "url",
+    "website_desc",
+)
+"""The suffixes of C4-HTML's `metadata_*` columns (bsmetadata, datasetv2.py); bit i of a type mask is entry i."""
+ALL = "all"
+"""Name of the held-out set that holds every held-out document."""
 
 _VALIDATION = "bs-modeling-metadata/c4-en-html-with-validation_metadata_{}"
 

@@ -1,6 +1,4 @@
-"""One sample as tar members, and back. POSIX ustar by way of the standard library's own headers. docs/FORMAT.md
-section 4.
-"""
+"""One sample as tar members, and back: POSIX ustar, by the standard library's headers. docs/FORMAT.md section 4."""
 
 import tarfile
 from collections.abc import Iterable
@@ -17,8 +15,7 @@ SUFFIX = ".tar"
 def encode(key: str, parts: Iterable[tuple[str, bytes]]) -> bytes:
     """The bytes of sample `key`: a member `key.suffix` for each (suffix, data), in the given order.
 
-    The bytes depend on the arguments alone (mode 0444, owner and time 0). Raises ValueError when a name passes 100
-    bytes,
+    They depend on the arguments alone (mode 0444, owner and time 0). Raises ValueError when a name passes 100 bytes,
     because wids reads no longer ones.
     """
     out: list[bytes] = []
@@ -30,7 +27,7 @@ def encode(key: str, parts: Iterable[tuple[str, bytes]]) -> bytes:
 def decode(blob: bytes, where: str) -> tuple[str, dict[str, bytes]]:
     """The key and the parts `{suffix: data}` of one sample's bytes, in member order.
 
-    Raises Damaged, naming `where`, at anything but whole regular members of one key with zero padding.
+    Raises Damaged, naming `where`, at anything but what `encode` writes, byte for byte.
     """
     parts: dict[str, bytes] = {}
     key, offset = "", 0
@@ -54,13 +51,17 @@ def _header(name: str, size: int) -> bytes:
 
 
 def _member(blob: bytes, offset: int, where: str) -> tuple[str, bytes, int]:
+    header = blob[offset : offset + BLOCK]
     try:
-        info = tarfile.TarInfo.frombuf(blob[offset : offset + BLOCK], "ascii", "strict")
-    except (tarfile.HeaderError, UnicodeDecodeError) as error:
+        info = tarfile.TarInfo.frombuf(header, "ascii", "strict")
+        whole = header == _header(info.name, info.size)
+    except (tarfile.HeaderError, ValueError) as error:
         raise Damaged(f"{where}: bad tar header at byte {offset} of the sample: {error}") from None
     start = offset + BLOCK
     stop = start + info.size
     padded = stop + -info.size % BLOCK
-    if not info.isreg() or padded > len(blob) or blob.count(0, stop, padded) != padded - stop:
-        raise Damaged(f"{where}: tar member {info.name!r} is not a whole regular file of {info.size} bytes")
+    if not whole or padded > len(blob) or blob.count(0, stop, padded) != padded - stop:
+        raise Damaged(
+            f"{where}: tar member {info.name!r} is not a whole regular file of {info.size} bytes as we write it"
+        )
     return info.name, blob[start:stop], padded

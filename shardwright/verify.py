@@ -1,24 +1,29 @@
-"""`shardwright verify`: prove a sealed build again from its bytes. Believes nothing but COMMIT, and reads every
-sample.
-"""
+"""`shardwright verify`: prove a sealed build again from its bytes. Believes nothing but COMMIT, reads every sample."""
 
 import argparse
 import hashlib
 import json
 import os
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shardwright import canonical, layout, order
+from shardwright import canonical, fingerprint, indexes, layout, order
 from shardwright.build import Build, open_build
 from shardwright.errors import Damaged, ShardwrightError
 from shardwright.verify_held_out import check_held_out
-from shardwright.verify_shard import ShardProof, Struck, check_shard
+from shardwright.verify_shard import Rules, ShardProof, check_shard
 
 _FATES = ("rejected", "excluded", "dropped", "held_out", "held_out_twin", "duplicate", "train")
+_WRONG_SHAPE = (
+    *(OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
+    struct.error,
+)
+"""What a manifest or an index of another shape than ours runs into."""
 
 
 def add_command(commands: Any) -> None:
@@ -40,12 +45,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def verify(build: Build, workers: int = 1, say: Callable[[str], object] = lambda line: None) -> list[str]:
-    """What is wrong with `build`; empty when everything in docs/FORMAT.md holds. `say` gets a line for each proof
-    that held.
-    """
+    """What is wrong with `build`; empty when docs/FORMAT.md holds. `say` gets a line for each proof that held."""
     checks: list[tuple[str, Callable[[], list[str]]]] = [
         ("files: every file of the manifest is here, whole, and nothing else is", lambda: _check_files(build)),
         ("counts: every row that was read has one fate", lambda: _check_counts(build.manifest)),
+        ("settings: fingerprint, seed, id and held-out rule follow from the config", lambda: _check_settings(build)),
         ("shards.jsonl: names, bounds and counts", lambda: _check_lines(build)),
         ("samples: digests, ids, global order, none of them held out", lambda: _check_samples(build, workers)),
         ("held-out sets: complete, in order, typed, all struck from training", lambda: check_held_out(build)),
@@ -55,8 +59,10 @@ def verify(build: Build, workers: int = 1, say: Callable[[str], object] = lambda
     for name, check in checks:
         try:
             found = check()
-        except (ShardwrightError, OSError, KeyError, TypeError, ValueError) as error:
-            found = [f"{name.partition(':')[0]}: {error if isinstance(error, ShardwrightError) else repr(error)}"]
+        except ShardwrightError as error:
+            found = [str(error)]
+        except _WRONG_SHAPE as error:
+            found = [f"{name.partition(':')[0]}: cannot be checked: {error!r}"]
         problems += found
         if not found:
             say(f"ok     {name}")
@@ -80,107 +86,115 @@ def _check_files(build: Build) -> list[str]:
 
 
 def _present(root: Path) -> set[str]:
-    """Files in the folders that a build owns; lists that a person keeps beside them are not ours to judge."""
-    return {
-        str(path.relative_to(root)) for name in layout.FOLDERS for path in (root / name).rglob("*") if path.is_file()
-    }
+    """What a build owns: its files at the root, and whatever is in its folders, since clients glob there.
+
+    Lists that a person keeps beside them are not ours to judge.
+    """
+    inside = (path for name in layout.FOLDERS for path in (root / name).rglob("*"))
+    loose = (root / name for name in layout.FILES if name not in (layout.MANIFEST, layout.COMMIT))
+    found = [*(path for path in inside if path.is_symlink() or not path.is_dir()), *filter(Path.exists, loose)]
+    return {str(path.relative_to(root)) for path in found}
 
 
 def _check_counts(manifest: dict[str, Any]) -> list[str]:
-    counts, problems = manifest["counts"], []
+    counts, inputs = manifest["counts"], manifest["inputs"]
     fates = {fate: sum(counts[fate].values()) if isinstance(counts[fate], dict) else counts[fate] for fate in _FATES}
+    facts = {
+        "rows of the inputs": (sum(item["rows"] for item in inputs), counts["read"]),
+        "inputs": (len(inputs), counts["inputs"]),
+        "rejected inputs": (sum(1 for item in inputs if item["rejected"]), counts["inputs_rejected"]),
+        "held-out documents": (manifest["held_out"]["sets"].get(layout.ALL, 0), counts["held_out"]),
+    }
+    problems = [
+        f"manifest.json: {one} {what}, the counts say {other}" for what, (one, other) in facts.items() if one != other
+    ]
     if counts["read"] != sum(fates.values()):
-        problems.append(
-            f"manifest.json: read {counts['read']} rows, but the fates {fates} sum to {sum(fates.values())}"
-        )
-    rows = sum(item["rows"] for item in manifest["inputs"])
-    if rows != counts["read"]:
-        problems.append(f"manifest.json: the inputs have {rows} rows, the counts say {counts['read']}")
-    rejected = sum(1 for item in manifest["inputs"] if item["rejected"])
-    if rejected != counts["inputs_rejected"] or len(manifest["inputs"]) != counts["inputs"]:
-        problems.append(
-            f"manifest.json: {rejected} of {len(manifest['inputs'])} inputs are rejected, the counts say otherwise"
-        )
-    if counts["held_out"] != manifest["held_out"]["sets"].get("all", 0):
-        problems.append(
-            f"manifest.json: {counts['held_out']} held out, the set `all` has "
-            f"{manifest['held_out']['sets'].get('all', 0)}"
-        )
+        terms = " + ".join(f"{fate} {count}" for fate, count in fates.items())
+        problems.append(f"manifest.json: read {counts['read']} rows, but {terms} = {sum(fates.values())}")
     return problems
+
+
+def _check_settings(build: Build) -> list[str]:
+    manifest, config = build.manifest, build.manifest["config"]
+    rule = {key: manifest["held_out"][key] for key in ("salt", "fraction")}
+    return [
+        *_differ("fingerprint", manifest["fingerprint"], fingerprint.fingerprint(config, manifest["versions"])),
+        *_differ("job", manifest["job"], config["job"]),
+        *_differ("seed", manifest["seed"], config["shuffle"]["seed"]),
+        *_differ("id", manifest["id"], config["id"]),
+        *_differ("held_out", rule, {key: config["held_out"][key] for key in rule}),
+    ]
 
 
 def _check_lines(build: Build) -> list[str]:
-    split, problems, count = build.manifest["splits"]["train"], [], len(build.shards)
+    split, count = build.manifest["splits"]["train"], len(build.shards)
     bounds = order.shard_bounds(split["samples"], count)
-    for number, (shard, (start, stop)) in enumerate(zip(build.shards, bounds, strict=True)):
-        name = f"{layout.shard_stem(layout.TRAIN, number, count)}{shard.path.suffix}"
-        if str(shard.path.relative_to(build.root)) != name:
-            problems.append(f"shards.jsonl line {number + 1}: file {shard.path.name}, expected {name}")
-        if shard.samples != stop - start:
-            problems.append(
-                f"shards.jsonl line {number + 1}: {shard.samples} samples, shard {number} of {count} holds "
-                f"{stop - start}"
-            )
-        facts = build.manifest["files"].get(name, {})
-        if facts != {"bytes": shard.size, "sha256": shard.sha256}:
+    lines = (build.root / layout.SHARDS).read_bytes().splitlines(keepends=True)
+    problems: list[str] = []
+    for number, (shard, (start, stop), line) in enumerate(zip(build.shards, bounds, lines, strict=True)):
+        name = str(shard.path.relative_to(build.root))
+        expected = {
+            "bytes": shard.size,
+            "file": name,
+            "first": shard.first,
+            "last": shard.last,
+            "num_sequences": stop - start,
+            "sha256": shard.sha256,
+            "shard": layout.shard_stem(layout.TRAIN, number, count),
+        }
+        if line != canonical.dumps(expected).encode() + b"\n":
+            problems.append(f"shards.jsonl line {number + 1}: {line.decode()!r}, expected {canonical.dumps(expected)}")
+        if build.manifest["files"].get(name) != {"bytes": shard.size, "sha256": shard.sha256}:
             problems.append(f"shards.jsonl line {number + 1}: bytes or sha256 are not the manifest's")
-    totals = (sum(s.samples for s in build.shards), count, sum(s.size for s in build.shards))
-    if totals != (split["samples"], split["shards"], split["bytes"]) or totals[0] != build.manifest["counts"]["train"]:
-        problems.append(
-            f"shards.jsonl: samples, shards, bytes are {totals}, the manifest says {split}, train "
-            f"{build.manifest['counts']['train']}"
-        )
-    return problems
+    totals = {
+        "samples": sum(s.samples for s in build.shards),
+        "shards": count,
+        "bytes": sum(s.size for s in build.shards),
+    }
+    problems += _differ("splits.train", split, totals)
+    return problems + _differ("counts.train", build.manifest["counts"]["train"], totals["samples"])
 
 
 def _check_samples(build: Build, workers: int) -> list[str]:
-    """Every sample of every shard, in parallel; the ids of content and keys are folded in order as the shards come
-    back.
-    """
+    """Every sample of every shard, in parallel; content and keys are folded in order as the shards come back."""
     content, keys, types = hashlib.sha256(), hashlib.sha256(), Counter[str]()
     problems: list[str] = []
     last = b""
-    for number, proof in enumerate(_proofs(build, workers)):
+    for shard, proof in zip(build.shards, _proofs(build, workers), strict=True):
         problems += proof.problems
         for at in range(0, len(proof.identity), 32):
             key = proof.identity[at : at + 16]
             if key <= last:
-                problems.append(
-                    f"{build.shards[number].path}: key {key.hex()} does not come after {last.hex()}: the global "
-                    "order is broken"
-                )
+                problems.append(f"{shard.path}: key {key.hex()} stands after {last.hex()}: the order is broken")
             last = key
             keys.update(key)
         content.update(proof.identity)
         types.update(proof.types)
     if not problems:
-        problems += _differ("content_id", content.hexdigest(), build.manifest["content_id"])
-        problems += _differ("types.train", dict(types), build.manifest["types"]["train"])
-        problems += _differ("disallow.json align", keys.hexdigest(), _load(build.root / layout.DISALLOW)["align"])
+        problems += _differ("content_id", build.manifest["content_id"], content.hexdigest())
+        problems += _differ("types.train", build.manifest["types"]["train"], dict(types))
+        problems += _differ("disallow.json align", _load(build.root / layout.DISALLOW)["align"], keys.hexdigest())
     return problems
 
 
 def _proofs(build: Build, workers: int) -> Iterator[ShardProof]:
-    struck, rule = Struck.read(build.root / layout.STRUCK), (tuple(build.manifest["id"]), build.manifest["seed"])
-    inputs = len(build.manifest["inputs"])
+    check = partial(check_shard, rules=Rules.of(build))
     if workers <= 1:
-        yield from (check_shard(shard, rule, struck, inputs) for shard in build.shards)
+        yield from map(check, build.shards)
         return
     with ProcessPoolExecutor(min(workers, len(build.shards))) as pool:
-        yield from pool.map(check_shard, build.shards, *zip(*[(rule, struck, inputs)] * len(build.shards), strict=True))
+        yield from pool.map(check, build.shards)
 
 
 def _check_indexes(build: Build) -> list[str]:
     index, disallow = _load(build.root / layout.SHARD_INDEX), _load(build.root / layout.DISALLOW)
-    expected = [
-        {"url": str(s.path.relative_to(build.root)), "nsamples": s.samples, "filesize": s.size} for s in build.shards
-    ]
-    problems = _differ("shardindex.json shardlist", index["shardlist"], expected)
-    digest = disallow.pop("digest")
-    problems += _differ("disallow.json digest", digest, canonical.digest(disallow))
-    problems += _differ("disallow.json build", disallow["build"], build.id)
+    sizes = [(str(shard.path.relative_to(build.root)), shard.samples, shard.size) for shard in build.shards]
     struck = canonical.file_digest(build.root / layout.STRUCK)
-    return problems + _differ("disallow.json lists", disallow["lists"], [f"sha256:{struck}"])
+    expected = indexes.disallow_list(build.id, build.manifest["counts"], len(sizes), disallow["align"], struck)
+    return [
+        *_differ("shardindex.json", index, indexes.shard_index(sizes)),
+        *_differ("disallow.json", disallow, expected),
+    ]
 
 
 def _differ(what: str, found: object, expected: object) -> list[str]:

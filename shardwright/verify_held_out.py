@@ -1,81 +1,86 @@
-"""The proof of the held-out sets: each is what its type says, and every document of them is on the struck list."""
+"""The proof of the held-out sets: each is exactly what its type makes of `all`, and all is struck from training."""
 
-import zlib
-from collections.abc import Iterator
+import hashlib
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from shardwright import canonical, layout, order, sidecars
+from shardwright import canonical, layout, order
 from shardwright.build import Build
-
-_ALL = "all"
+from shardwright.errors import Damaged
+from shardwright.verify_shard import Rules, parse_row
 
 
 def check_held_out(build: Build) -> list[str]:
     """What is wrong with the held-out sets of `build`."""
-    sets, problems = build.manifest["held_out"]["sets"], []
-    rows = sidecars.read_rows(build.root / layout.STRUCK, sidecars.STRUCK_ROW)
-    if rows != sorted(set(rows)) or len(rows) != build.manifest["held_out"]["struck"]:
-        problems.append(
-            f"{layout.STRUCK}: {len(rows)} rows, expected {build.manifest['held_out']['struck']}, sorted and each once"
-        )
-    struck, everyone = set(rows), _Set(build, _ALL)
-    for kind in sets:
-        found = everyone if kind == _ALL else _Set(build, kind)
-        problems += found.check(struck)
-        if found.ids != [item for item in everyone.ids if item in set(found.ids)]:
-            problems.append(f"held-out set {kind}: not a subset of `all` in its order")
-    files = {
-        path: facts["sha256"]
-        for path, facts in build.manifest["files"].items()
-        if path.startswith(f"{layout.HELD_OUT}/")
-    }
-    if canonical.digest(files) != build.manifest["held_out_id"]:
-        problems.append("manifest.json: held_out_id is not the digest of the held-out files")
-    return problems
+    rules, told = Rules.of(build), build.manifest["held_out"]
+    everyone = _Everyone(build, rules)
+    problems = [*_check_struck(rules, told["struck"]), *everyone.problems]
+    sizes = dict(sorted(everyone.sizes.items()))
+    if sizes != told["sets"]:
+        problems.append(f"manifest.json: the held-out sets are {told['sets']}, the rows of `all` make {sizes}")
+    for kind in (kind for kind in sizes if kind != layout.ALL and kind in told["sets"]):
+        digest = hashlib.sha256()
+        for line in build.held_out_lines(kind):
+            digest.update(line)
+        if digest.digest() != everyone.digests[kind].digest():
+            problems.append(f"held-out set {kind}: not the rows of `all` that have the type, with it alone, in order")
+    return problems + _check_id(build)
 
 
-class _Set:
-    """One set, read once: the id digests in order, and what is wrong with each row."""
+class _Everyone:
+    """The set `all`, read once: what is wrong with its rows, and what every type's set must therefore be."""
 
-    def __init__(self, build: Build, kind: str) -> None:
-        self._build, self._kind = build, kind
-        self.ids: list[bytes] = []
-        self._pairs: list[tuple[bytes, bytes]] = []
-        self._untyped = 0
-        for row in self._rows():
-            id16 = order.id_digest(build.manifest["id"], [row[name] for name in build.manifest["id"]])
-            self.ids.append(id16)
-            self._pairs.append((order.order_key(build.manifest["seed"], id16), order.text_digest(row["text"].encode())))
-            self._untyped += not _is_typed(row, kind)
-
-    def check(self, struck: set[tuple[bytes, bytes]]) -> list[str]:
-        """Problems of this set against the struck list and the manifest."""
-        expected, salt, problems = (
-            self._build.manifest["held_out"]["sets"][self._kind],
-            self._build.manifest["held_out"]["salt"],
-            [],
-        )
-        if len(self.ids) != expected:
-            problems.append(f"held-out set {self._kind}: {len(self.ids)} rows, the manifest says {expected}")
-        hashes = [order.salted_hash(salt, id16) for id16 in self.ids]
+    def __init__(self, build: Build, rules: Rules) -> None:
+        self.problems: list[str] = []
+        self.sizes: Counter[str] = Counter()
+        self.digests = {kind: hashlib.sha256() for kind in layout.METADATA_TYPES}
+        self._rules, self._struck = rules, set(rules.struck)
+        hashes = []
+        for number, line in enumerate(build.held_out_lines(layout.ALL), 1):
+            try:
+                hashes.append(order.salted_hash(rules.salt, self._check(line, f"held-out set all, row {number}")))
+            except Damaged as error:
+                self.problems.append(str(error))
         if any(a >= b for a, b in pairwise(hashes)):
-            problems.append(f"held-out set {self._kind}: not in the order of the salted hash, or an id twice")
-        if missing := sum(pair not in struck for pair in self._pairs):
-            problems.append(f"held-out set {self._kind}: {missing} documents are not on the struck list")
-        if self._untyped:
-            problems.append(f"held-out set {self._kind}: {self._untyped} rows lack the type or carry another")
-        return problems
+            self.problems.append("held-out set all: not in the order of the salted hash, or an id twice")
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        try:
-            yield from self._build.held_out(self._kind)
-        except (EOFError, zlib.error) as error:
-            raise OSError(f"held-out set {self._kind}: damaged gzip: {error}") from None
+    def _check(self, line: bytes, where: str) -> bytes:
+        """The id digest of one row, after it is added to the sets that it belongs to."""
+        row = parse_row(line, self._rules.id_fields, where)
+        if canonical_line(row) != line:
+            raise Damaged(f"{where} is not canonical JSON")
+        id16 = order.id_digest(self._rules.id_fields, [row[name] for name in self._rules.id_fields])
+        pair = order.order_key(self._rules.seed, id16), order.text_digest(row["text"].encode())
+        if pair not in self._struck:
+            raise Damaged(f"{where} is not on the struck list: its twins may be in training")
+        self.sizes[layout.ALL] += 1
+        for kind in layout.METADATA_TYPES:
+            if row.get(f"metadata_{kind}"):
+                self.sizes[kind] += 1
+                self.digests[kind].update(canonical_line(only(row, kind)))
+        return id16
 
 
-def _is_typed(row: dict[str, Any], kind: str) -> bool:
-    if kind == _ALL:
-        return True
-    filled = {name for name, value in row.items() if name.startswith("metadata_") and value}
-    return filled == {f"metadata_{kind}"}
+def only(row: dict[str, Any], kind: str) -> dict[str, Any]:
+    """`row` with every metadata column but that of `kind` emptied."""
+    return row | {f"metadata_{other}": [] for other in layout.METADATA_TYPES if other != kind}
+
+
+def canonical_line(row: dict[str, Any]) -> bytes:
+    """`row` as one line of canonical JSON."""
+    return canonical.dumps(row).encode() + b"\n"
+
+
+def _check_struck(rules: Rules, expected: int) -> list[str]:
+    if list(rules.struck) == sorted(set(rules.struck)) and len(rules.struck) == expected:
+        return []
+    return [f"{layout.STRUCK}: {len(rules.struck)} rows, expected {expected}, sorted and each once"]
+
+
+def _check_id(build: Build) -> list[str]:
+    prefix = f"{layout.HELD_OUT}/"
+    files = {path: facts["sha256"] for path, facts in build.manifest["files"].items() if path.startswith(prefix)}
+    if canonical.digest(files) == build.manifest["held_out_id"]:
+        return []
+    return ["manifest.json: held_out_id is not the digest of the held-out files"]

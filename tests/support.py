@@ -78,11 +78,13 @@ def make_config(output: Path, files: Iterable[Path | str], **sections: Any) -> C
 def run_here(config: Config, *arguments: str) -> Build:
     """Build `config` to its seal in this process, on one in-memory worker; `arguments` are Beam options."""
     from pipelines.engine import run
+    from pipelines.runners import beam_options
 
     one_worker = config.model_copy(update={"runner": config.runner.model_copy(update={"workers": 1})})
     plan = make_plan(one_worker)
     pin(plan, list(arguments))
-    run(*read_pinned(plan.spec.root))
+    pinned, words = read_pinned(plan.spec.root)
+    run(pinned, beam_options(pinned.config.runner, words))
     return shardwright.open(config.output)
 
 

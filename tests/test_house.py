@@ -56,7 +56,7 @@ RINGS = (
         may=frozenset({"apache_beam", "psutil", "shardwright", "transforms.records", "xxhash", "zstandard"}),
     ),
     Ring("transforms", may=frozenset()),
-    Ring("pipelines", may=COMMAND_LINE | {"apache_beam", "psutil", "shardwright", "transforms", "xxhash"}),
+    Ring("pipelines", may=COMMAND_LINE | {"apache_beam", "google", "psutil", "shardwright", "transforms", "xxhash"}),
 )
 
 

@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, PlainSerializer
 
-from shardwright import canonical
-from shardwright.layout import FORMAT
-from transforms.records.c4_html import METADATA_TYPES
+from shardwright import fingerprint
+from shardwright.layout import METADATA_TYPES
 from transforms.stages.spec import Limit
 
 STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -251,14 +250,13 @@ class Config(BaseModel):
 
 
 def byte_sections(config: Config) -> dict[str, Any]:
-    """What of `config` changes the bytes of a build, as plain JSON values. The rejected limits only decide the seal."""
-    everything = config.model_dump(mode="json", exclude={"input", "output", "runner"})
-    return {**everything, "limits": {"row_bytes": everything["limits"]["row_bytes"]}}
+    """What of `config` changes the bytes of a build, as plain JSON values."""
+    return fingerprint.byte_sections(config.model_dump(mode="json"))
 
 
 def fingerprint_of(config: Config, versions: dict[str, str]) -> str:
-    """sha256, in hex, of what decides the bytes besides the inputs: `byte_sections`, encoder versions, our format."""
-    return canonical.digest({**byte_sections(config), "versions": versions, "format": FORMAT})
+    """sha256, in hex, of what decides the bytes besides the inputs."""
+    return fingerprint.fingerprint(config.model_dump(mode="json"), versions)
 
 
 def as_manifest(config: Config) -> dict[str, Any]:

@@ -281,6 +281,7 @@ def test_a_flipped_byte_is_damage_or_changes_nothing(name: str) -> None:
                 assert read(bytes(flipped), name) == whole  # the time, the writer's system, bits that say nothing
 
 
+@settings(deadline=None)
 @given(st.sampled_from([".gz", ".zst"]), st.floats(0, 1), st.sampled_from(["cut", "flip"]), st.integers())
 def test_where_the_damage_is_does_not_depend_on_the_reads(suffix: str, where: float, how: str, seed: int) -> None:
     draw = random.Random(seed)

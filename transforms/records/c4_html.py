@@ -7,29 +7,35 @@ from typing import Any
 
 import msgspec
 
+from shardwright.layout import METADATA_TYPES
 from transforms.records.compression import Readable
 from transforms.records.document import Document, Rejected
 from transforms.records.lines import Line, LongLine, read_lines
 
-METADATA_TYPES = (
-    "entity",
-    "entity_paragraph",
-    "generation_datasource",
-    "generation_length_sentence",
-    "generation_length_text",
-    "html",
-    "paragraph",
-    "timestamp",
-    "title",
-    "url",
-    "website_desc",
-)
-"""The suffixes of the `metadata_*` columns (bsmetadata, datasetv2.py: features_with_entities); bit i of a type mask
-is entry i.
-"""
-
 ENTITY_COLUMNS = ("metadata_entity", "metadata_entity_paragraph")
 """Columns that only the files with entities have."""
+
+COLUMNS = frozenset(
+    (
+        "c4_shard",
+        "c4_timestamp",
+        "html",
+        "html_footer",
+        "html_head",
+        "html_title",
+        "HtmlPreprocessor_error",
+        "HtmlPreprocessor_error_comment",
+        "text",
+        "url",
+        *(f"metadata_{kind}" for kind in METADATA_TYPES),
+    )
+)
+"""The 21 columns of the schema; a row may bring others, which only training samples keep."""
+
+_LONGEST_INTEGER = 4300
+"""Digits: sys.int_info.default_max_str_digits, a fixed number here, because what is rejected must not depend on it."""
+
+_DIGITS = b"0123456789"
 
 PAYLOAD_BYTES = 1024
 """How much of a rejected row is kept in `rejected/`."""
@@ -84,35 +90,40 @@ class RowParser:
     def __call__(self, line: bytes, number: int) -> Document:
         """The document in `line`. Raises RowRejected."""
         _check_utf8(line)
+        _check_integers(line)
         try:
             row = self._decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise self._explain(line, error) from None
+        except (msgspec.DecodeError, RecursionError):
+            row = self._decode(self._last_keys(line))
         values = tuple(getattr(row, name) for name in self._id_fields)
         if not all(values):
             raise RowRejected("empty-id", f"the id field {self._id_fields[values.index('')]!r} is empty")
         return Document(number, _splice(line, row), values, row.text.encode(), _type_mask(row))
 
-    def _explain(self, line: bytes, error: Exception) -> RowRejected:
-        """The slow path, for rows that failed: look at the values instead of reading the decoder's words."""
+    def _last_keys(self, line: bytes) -> bytes:
+        """The slow path, for rows that failed: why, as RowRejected, found in the values and not in the decoder's words.
+
+        If nothing is wrong, a key came twice, first with a wrong value: the same row, each key once, with the last one.
+        """
         try:
             value = msgspec.json.decode(line)
         except RecursionError:
-            return RowRejected("not-json", "nested too deep")
+            raise RowRejected("not-json", "nested too deep") from None
         except msgspec.DecodeError as malformed:
-            return RowRejected("not-json", str(malformed))
+            raise RowRejected("not-json", str(malformed)) from None
         if not isinstance(value, dict):
-            return RowRejected("not-an-object", f"a JSON {type(value).__name__}, expected an object")
+            raise RowRejected("not-an-object", f"a JSON {type(value).__name__}, expected an object")
         for name in self._strings:
             if name not in value:
-                return RowRejected("missing-field", f"no field {name!r}")
+                raise RowRejected("missing-field", f"no field {name!r}")
             if not isinstance(value[name], str):
-                return RowRejected("wrong-type", f"field {name!r} is a {type(value[name]).__name__}, expected a string")
-        return RowRejected("not-json", str(error))
+                found = type(value[name]).__name__
+                raise RowRejected("wrong-type", f"field {name!r} is a {found}, expected a string")
+        return msgspec.json.encode(value)
 
 
 def decode_row(row: bytes) -> dict[str, Any]:
-    """The row as plain values, as `json.loads` gives them; faster where msgspec can (not for huge numbers)."""
+    """The row as plain values, as `json.loads` gives them; faster where msgspec can."""
     try:
         value: dict[str, Any] = msgspec.json.decode(row)
     except msgspec.DecodeError:
@@ -127,6 +138,22 @@ def _check_utf8(line: bytes) -> None:
         line.decode()
     except UnicodeDecodeError as error:
         raise RowRejected("not-utf8", f"{error.reason} at byte {error.start} of the line") from None
+
+
+def _check_integers(line: bytes) -> None:
+    """Refuse an integer that Python, and so a client, would not read. Such a one crosses a byte looked at."""
+    for at in range(_LONGEST_INTEGER, len(line), _LONGEST_INTEGER):
+        if line[at] in _DIGITS and _run_length(line, at) > _LONGEST_INTEGER:
+            try:
+                json.loads(line)  # they may stand in a string
+            except (ValueError, RecursionError) as error:
+                raise RowRejected("not-json", str(error)) from None
+
+
+def _run_length(line: bytes, at: int) -> int:
+    """How many digits stand in one run around byte `at`, as far as that matters."""
+    before, after = line[at - _LONGEST_INTEGER : at], line[at : at + _LONGEST_INTEGER + 1]
+    return len(before) - len(before.rstrip(_DIGITS)) + len(after) - len(after.lstrip(_DIGITS))
 
 
 def _type_mask(row: Any) -> int:

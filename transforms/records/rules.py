@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from transforms.records.c4_html import METADATA_TYPES
+from shardwright.layout import METADATA_TYPES
 from transforms.records.document import Document
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import apache_beam as beam
 
+from shardwright import layout
 from shardwright.order import KEY_BYTES, shard_bounds
-from transforms.records.held_out import ALL
 from transforms.records.rules import types_of
 from transforms.stages import progress
 from transforms.stages.exchange import Element, exchange
@@ -110,6 +110,6 @@ def _set_sizes(folder: Any, selection: Any) -> dict[str, int]:
     """How many held-out documents each set will hold; a type that none of them has is no set."""
     sizes: Counter[str] = Counter()
     for item in read_chosen(folder, selection["held"]):
-        sizes[ALL] += 1
+        sizes[layout.ALL] += 1
         sizes.update(types_of(item.candidate.row.types))
     return dict(sorted(sizes.items()))

@@ -28,7 +28,7 @@ def write_set(spec: BuildSpec, encode: Encoder, cards: Cards, task: Any) -> dict
     folder, kind = work_path(spec.root), task["set"]
     selection = read_json(folder, read_json(folder, task["cut"])["selection"])
     base = layout.validation_dir(kind)
-    path, samples = f"{base}/validation.jsonl.gz", 0
+    path, samples = f"{base}/{layout.VALIDATION}", 0
     with publishing(folder / path, durable=True) as file:
         digest = HashingWriter(file)
         member = held_out.GzipWriter(digest)

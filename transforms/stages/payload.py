@@ -20,7 +20,7 @@ def read_samples(spec: BuildSpec, selection: Any, rows: list[Ordered]) -> Iterat
     for batch in _batches(rows, spec.batch_bytes):
         blobs: dict[int, bytes] = {}
         order_by_place = sorted(range(len(batch)), key=lambda index: batch[index][3:5])
-        for span in _spans(order_by_place, batch):
+        for span in _spans(order_by_place, batch, min(_GAP_BYTES, spec.batch_bytes // 8)):
             blobs.update(_read_span(spec.root, selection, span, batch))
         for index, row in enumerate(batch):
             yield row, blobs.pop(index)
@@ -43,17 +43,25 @@ def _batches(rows: list[Ordered], limit: int) -> Iterator[list[Ordered]]:
         yield batch
 
 
-def _spans(places: Iterable[int], batch: list[Ordered]) -> Iterator[list[int]]:
-    """Groups of indices that lie near each other in one run, so that each group is one read."""
+def _spans(places: Iterable[int], batch: list[Ordered], largest_gap: int) -> Iterator[list[int]]:
+    """Groups of indices that lie near each other in one run, so that each group is one read.
+
+    What a read takes along without need is at most as much as it wants, and one gap: memory stays near a batch.
+    """
     span: list[int] = []
+    wanted = wasted = 0
     for index in places:
         row = batch[index]
         if span:
             before = batch[span[-1]]
-            if row.run != before.run or row.offset - (before.offset + before.length) > _GAP_BYTES:
+            gap = row.offset - (before.offset + before.length)
+            if row.run != before.run or gap > largest_gap or wasted + gap > wanted + largest_gap:
                 yield span
-                span = []
+                span, wanted, wasted = [], 0, 0
+            else:
+                wasted += gap
         span.append(index)
+        wanted += row.length
     if span:
         yield span
 

@@ -48,6 +48,7 @@ def task(root: str, stage: str, key: int) -> Iterator[None]:
         _reporter.__init__()  # type: ignore[misc]  # another build in this process: its counts are its own
         _reporter.root = root
     _reporter.in_hand = [stage, key]
+    _reporter.counts[f"{stage}.begun"] += 1
     _reporter.write(now=True)
     yield
     _reporter.counts[f"{stage}.done"] += 1

@@ -44,9 +44,10 @@ def resolve(spec: BuildSpec, number: int, values: list[Any]) -> Iterator[tuple[i
     selection = read_json(folder, value["selection"])
     chosen = {item.candidate.row.key: item.candidate.row[2:4] for item in read_chosen(folder, selection["held"])}
     placed = sorted(_read_range(spec.root, selection, number))
-    survivors, fates, types = decide(placed, chosen, read_struck(folder, selection["struck"]))
+    struck = read_struck(folder, selection["struck"])
+    survivors, fates, types = decide(placed, chosen, struck)
     if spec.duplicates_are_errors and fates["duplicate"]:
-        raise BuildRefused(_duplicates_message(placed, survivors, spec))
+        raise BuildRefused(_duplicates_message(placed, chosen, struck, spec))
     data = b"".join(ORDER_ROW.pack(*item) for item in survivors)
     yield (
         0,
@@ -110,16 +111,17 @@ def _read_range(root: str, selection: Any, number: int) -> Iterator[Placed]:
                 yield Placed(row, index, offset)
 
 
-def _duplicates_message(placed: list[Placed], survivors: list[Ordered], spec: BuildSpec) -> str:
-    kept = {item.key for item in survivors}
+def _duplicates_message(
+    placed: list[Placed], chosen: dict[bytes, tuple[int, int]], struck: Struck, spec: BuildSpec
+) -> str:
     for key, group in groupby(placed, lambda item: item.row[:KEY_BYTES]):
         rows = [KeyRow._make(KEY_ROW.unpack(item.row)) for item in group]
-        if key in kept and len(rows) > 1:
-            places = ", ".join(f"input {row.input} line {row.row}" for row in rows[:5])
+        stay = [row for row in rows if _fate(row, chosen.get(key), struck, taken=False) == "train"]
+        if len(stay) > 1:
+            places = ", ".join(f"input {row.input} line {row.row}" for row in stay[:5])
             return (
-                f"several documents have one id ({', '.join(spec.id_fields)}) and duplicates is 'error': for "
-                f"instance {places} (inputs are numbered "
-                "as `shardwright plan` lists them). Use `duplicates: drop`, or put more into the id, for instance "
-                "`id: [url, text]`"
+                f"several documents have one id ({', '.join(spec.id_fields)}) and duplicates is 'error': for instance "
+                f"{places} (inputs are numbered from 0 as `shardwright plan` lists them). Use `duplicates: drop`, or "
+                "put more into the id, for instance `id: [url, text]`"
             )
     raise AssertionError("no duplicate found")

@@ -5,22 +5,21 @@ section 4.
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 
-from shardwright import canonical, layout
+from shardwright import canonical, indexes, layout
 from shardwright.order import KEY_BYTES
-from transforms.records.held_out import ALL
 from transforms.stages.exchange import Element, exchange
 from transforms.stages.funnel import broken_law
 from transforms.stages.held_out_sets import Cards
 from transforms.stages.spec import BuildSpec, Input
-from transforms.stages.work import BuildRefused, bytes_facts, publish, read_by_digest, read_json, work_path
+from transforms.stages.work import BuildRefused, bytes_facts, publish, read_by_digest, read_json, take_back, work_path
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,10 @@ def seal(settings: SealSettings, _: int, references: list[Any]) -> Iterator[tupl
     name.
     """
     root, folder = Path(settings.spec.root), work_path(settings.spec.root)
+    if (root / layout.COMMIT).exists():  # an engine may run a bundle twice
+        yield 0, {"build_id": canonical.loads((root / layout.MANIFEST).read_bytes())["build_id"]}
+        return
+    take_back(root)
     references = sorted(references, key=lambda item: item["task"])
     cut = read_json(folder, references[0]["cut"])
     selection = read_json(folder, cut["selection"])
@@ -59,9 +62,6 @@ def seal(settings: SealSettings, _: int, references: list[Any]) -> Iterator[tupl
     sets = {item["set"]: item["samples"] for item in references if "set" in item}
     check_laws(cut, shards, sets)
     lines = "".join(canonical.dumps(shard_line(item)) + "\n" for item in shards).encode()
-    if already_sealed(root, hashlib.sha256(lines).hexdigest()):  # an engine may run a bundle twice
-        yield 0, {"build_id": hashlib.sha256(lines).hexdigest()}
-        return
     struck = read_by_digest(folder, selection["struck"])
     publish(folder / layout.STRUCK, struck, durable=True)
     files = {path: facts for item in references for path, facts in item["files"].items()}
@@ -75,28 +75,27 @@ def seal(settings: SealSettings, _: int, references: list[Any]) -> Iterator[tupl
 
 
 def check_laws(cut: Any, shards: list[Any], sets: dict[str, int]) -> None:
-    """Raise BuildRefused unless every task is there once, every row has one fate and the shards hold exactly the
-    training samples.
-    """
+    """Raise BuildRefused unless every task came back once, every row has one fate and the shards hold it all."""
     counts, problems = cut["counts"], []
+    tasks = [item["task"] for item in shards]
     if len(shards) != cut["shards"] or sets != cut["sets"]:
-        problems.append(
-            f"{len(shards)} shards and held-out sets {sets} were written, {cut['shards']} and {cut['sets']} were cut"
-        )
+        what = f"{len(shards)} shards and held-out sets {sets} were written"
+        problems.append(f"{what}, {cut['shards']} and {cut['sets']} were cut")
+    elif tasks != list(range(cut["shards"])):
+        problems.append(f"not every shard was written once: the tasks were {tasks}")
     if law := broken_law(counts):
         problems.append(law)
     written = sum(item["samples"] for item in shards)
     if written != counts["train"]:
         problems.append(f"the shards hold {written} samples, the funnel counts {counts['train']} for training")
-    if sets.get(ALL, 0) != counts["held_out"]:
-        problems.append(f"the held-out set holds {sets.get(ALL, 0)} documents, the funnel counts {counts['held_out']}")
-    keys = [key for item in shards for key in (item["first"], item["last"])]
-    if keys != sorted(keys):
+    held_out = sets.get(layout.ALL, 0)
+    if held_out != counts["held_out"]:
+        problems.append(f"the held-out set holds {held_out} documents, the funnel counts {counts['held_out']}")
+    ends = [(item["first"], item["last"]) for item in shards]
+    if any(first > last for first, last in ends) or any(a[1] >= b[0] for a, b in pairwise(ends)):
         problems.append("the shards are not in the global order")
     if problems:
-        raise BuildRefused(
-            "the build does not add up and was not sealed:\n" + "\n".join(f"  {problem}" for problem in problems)
-        )
+        raise BuildRefused("the build does not add up and was not sealed:\n  " + "\n  ".join(problems))
 
 
 def shard_line(item: Any) -> dict[str, Any]:
@@ -113,18 +112,10 @@ def shard_line(item: Any) -> dict[str, Any]:
     }
 
 
-def already_sealed(root: Path, build_id: str) -> bool:
-    """Whether this very build lies sealed in `root`."""
-    if not (root / layout.COMMIT).exists():
-        return False
-    return bool(canonical.loads((root / layout.MANIFEST).read_bytes())["build_id"] == build_id)
-
-
 def move_into_place(root: Path, loose: dict[str, bytes]) -> None:
     """One rename a folder, then the loose files, then COMMIT: clients glob `train/*.tar` and know nothing of COMMIT."""
     for name in layout.FOLDERS:
         if work_path(str(root), name).exists():
-            shutil.rmtree(root / name, ignore_errors=True)  # left by an attempt at this same build that died here
             work_path(str(root), name).replace(root / name)
     for path, data in loose.items():
         publish(root / path, data, durable=True)
@@ -204,34 +195,12 @@ def _input_entry(item: Input, fact: Any) -> dict[str, Any]:
 def _loose_files(
     cards: Cards, manifest: dict[str, Any], shards: list[Any], lines: bytes, cut: Any, struck: bytes
 ) -> dict[str, bytes]:
-    index = {
-        "__kind__": "wids-shard-index-v1",
-        "wids_version": 1,
-        "name": layout.TRAIN,
-        "shardlist": [
-            {"url": line["file"], "nsamples": line["num_sequences"], "filesize": line["bytes"]}
-            for line in map(shard_line, shards)
-        ],
-    }
+    sizes = [(line["file"], line["num_sequences"], line["bytes"]) for line in map(shard_line, shards)]
+    struck_digest = hashlib.sha256(struck).hexdigest()
+    disallow = indexes.disallow_list(manifest["build_id"], cut["counts"], len(sizes), cut["align"], struck_digest)
     return {
         layout.SHARDS: lines,
-        layout.SHARD_INDEX: canonical.dumps(index).encode() + b"\n",
-        layout.DISALLOW: canonical.dumps(_disallow(manifest, cut, struck)).encode() + b"\n",
+        layout.SHARD_INDEX: canonical.dumps(indexes.shard_index(sizes)).encode() + b"\n",
+        layout.DISALLOW: canonical.dumps(disallow).encode() + b"\n",
         layout.CARD: cards.build(manifest).encode(),
     }
-
-
-def _disallow(manifest: dict[str, Any], cut: Any, struck: bytes) -> dict[str, Any]:
-    """What was left out at birth: there are no positions for what is not there, only lists and counts."""
-    counts = cut["counts"]
-    value = {
-        "format": "shard-disallow/1",
-        "kind": "excluded",
-        "build": manifest["build_id"],
-        "align": cut["align"],
-        "samples": counts["train"],
-        "shards": cut["shards"],
-        "lists": [f"sha256:{hashlib.sha256(struck).hexdigest()}"],
-        "counts": {fate: counts[fate] for fate in ("held_out", "held_out_twin", "duplicate")},
-    }
-    return value | {"digest": canonical.digest(value)}

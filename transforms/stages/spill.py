@@ -121,14 +121,20 @@ def _finished(root: str, name: str) -> Any:
     """The reference of a run that an earlier attempt finished, if every byte of it is still there."""
     try:
         reference = canonical.loads(_reference_path(root, name).read_bytes())
-        with run_path(root, name).open("rb") as file:
-            digest = xxh3_128()
-            while piece := file.read(1 << 20):
-                digest.update(piece)
+        whole = _digest(run_path(root, name)) == reference["digest"]
+        if reference["rejected"]:
+            whole = whole and _digest(rejected_path(root, name)) == reference["rejected"]
     except (FileNotFoundError, ValueError):
         return None
-    whole = digest.hexdigest() == reference["digest"]
-    return reference if whole and (not reference["rejected"] or rejected_path(root, name).exists()) else None
+    return reference if whole else None
+
+
+def _digest(path: Path) -> str:
+    digest = xxh3_128()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _make_run(settings: SpillSettings, inputs: list[Input], name: str) -> dict[str, Any]:
@@ -161,10 +167,10 @@ def _attempt(
             else:
                 facts.append(_spill_input(settings, item, run, log))
         done = run.finish()
-    return _reference(name, done, facts, log.used)
+    return _reference(name, done, facts, _digest(rejected_path(root, name)) if log.used else None)
 
 
-def _reference(name: str, done: RunFacts, facts: list[InputFacts], rejected: bool) -> dict[str, Any]:
+def _reference(name: str, done: RunFacts, facts: list[InputFacts], rejected: str | None) -> dict[str, Any]:
     return {
         "name": name,
         "bytes": done.bytes,
@@ -192,14 +198,27 @@ def _spill_input(settings: SpillSettings, item: Input, run: RunWriter, log: "Rej
                 else:
                     _place(settings, record, item, facts, run)
     except InputDamaged as cause:
+        _refuse_changed(item, _size(item.uri))
         raise _Damage(item.number, cause) from None
-    if stream.bytes != item.bytes:
-        raise BuildRefused(
-            f"{item.uri}: {stream.bytes} bytes, the plan saw {item.bytes}: it changed while the build ran; start "
-            "again with inputs that stay as they are"
-        )
+    _refuse_changed(item, stream.bytes)
     facts.digest = stream.digest()
     return facts
+
+
+def _refuse_changed(item: Input, size: int | None) -> None:
+    """An input that is not as the plan saw it is no damage that a limit could allow: nobody knows what it was."""
+    if size is not None and size != item.bytes:
+        raise BuildRefused(
+            f"{item.uri}: {size} bytes, the plan saw {item.bytes}: it changed while the build ran; start again with "
+            "inputs that stay as they are"
+        )
+
+
+def _size(uri: str) -> int | None:
+    try:
+        return Path(uri).stat().st_size
+    except OSError:
+        return None  # gone or out of reach, which is damage
 
 
 def _reject(record: Rejected, item: Input, facts: InputFacts, log: "RejectedLog") -> None:

@@ -5,6 +5,7 @@ name.
 import hashlib
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,6 +86,16 @@ def publish_json(folder: Path, stem: str, value: Any) -> str:
 def read_json(folder: Path, name: str) -> Any:
     """The value that `publish_json` wrote under `name`."""
     return json.loads(read_by_digest(folder, name))
+
+
+def take_back(root: Path) -> None:
+    """Undo a seal that died half way: what it had moved goes back, and nothing unsealed has a final name."""
+    for name in layout.FOLDERS:
+        if (root / name).exists():
+            shutil.rmtree(work_path(str(root), name), ignore_errors=True)
+            (root / name).replace(work_path(str(root), name))
+    for name in layout.FILES:
+        (root / name).unlink(missing_ok=True)
 
 
 class HashingWriter:
