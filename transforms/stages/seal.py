@@ -70,6 +70,7 @@ def seal(settings: SealSettings, _: int, references: list[Any]) -> Iterator[tupl
     loose = _loose_files(settings.cards, manifest, shards, lines, cut, struck)
     manifest["files"].update({path: bytes_facts(data) for path, data in loose.items()})
     loose[layout.MANIFEST] = canonical.dumps(manifest).encode() + b"\n"
+    _drop_leftovers(folder, set(files))
     move_into_place(root, loose)
     yield 0, {"build_id": manifest["build_id"]}
 
@@ -110,6 +111,14 @@ def shard_line(item: Any) -> dict[str, Any]:
         "sha256": facts["sha256"],
         "shard": item["stem"],
     }
+
+
+def _drop_leftovers(folder: Path, files: set[str]) -> None:
+    """Delete what a killed attempt left in the folders that are about to be published whole."""
+    for name in layout.FOLDERS:
+        for path in (folder / name).rglob("*"):
+            if not path.is_dir() and str(path.relative_to(folder)) not in files:
+                path.unlink()
 
 
 def move_into_place(root: Path, loose: dict[str, bytes]) -> None:

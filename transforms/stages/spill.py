@@ -81,7 +81,8 @@ def spill(settings: SpillSettings, unit: int, values: list[Any]) -> Iterator[tup
     reference = _finished(settings.spec.root, name)
     if reference is None:
         reference = _make_run(settings, inputs, name)
-        publish(_reference_path(settings.spec.root, name), canonical.dumps(reference).encode())
+        if not any(_may_heal(item) for item in reference["inputs"]):
+            publish(_reference_path(settings.spec.root, name), canonical.dumps(reference).encode())
     else:
         progress.advance(
             bytes_read=sum(item.bytes for item in inputs), documents=sum(item["rows"] for item in reference["inputs"])
@@ -127,6 +128,11 @@ def _finished(root: str, name: str) -> Any:
     except (FileNotFoundError, ValueError):
         return None
     return reference if whole else None
+
+
+def _may_heal(item: Any) -> bool:
+    """Whether an input might be read by another attempt: one that could not be opened, unlike damaged bytes."""
+    return item["damage"] is not None and item["damage"]["reason"] == "unreadable"
 
 
 def _digest(path: Path) -> str:
