@@ -630,7 +630,7 @@ def test_the_job_and_the_format_are_in_the_fingerprint(tmp_path: Path, monkeypat
     before = fingerprint(tmp_path)
     other = load(tmp_path).model_copy(update={"job": "other"})
     assert fingerprint_of(other, VERSIONS) != before
-    monkeypatch.setattr("pipelines.config.schema.FORMAT", "shardwright/2")
+    monkeypatch.setattr("shardwright.fingerprint.FORMAT", "shardwright/2")
     assert fingerprint(tmp_path) != before
 
 
@@ -670,8 +670,8 @@ def test_the_demo_config() -> None:
     assert config.input.files == ("build/demo/corpus/*.jsonl.gz",)
     assert (config.id, config.filter.require.any_of, config.held_out.fraction) == (
         ("url",),
-        ("timestamp", "title"),
-        0.02,
+        ("entity", "timestamp", "website_desc"),
+        0.05,
     )
     assert (config.shuffle.seed, config.shards.count, config.output) == (42, 8, "out/demo")
     assert config.limits.rejected_rows == Limit(count=6)
