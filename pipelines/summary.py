@@ -8,7 +8,7 @@ from rich.table import Table
 from pipelines.plan import Plan, worker_count
 from pipelines.supervise import Usage
 from shardwright.build import Build
-from transforms.stages.funnel import FATES, total
+from shardwright.funnel import FATES, total
 
 _SHOWN = 20
 

@@ -92,7 +92,17 @@ class Split:
 
     def shard(self, number: int, start: int = 0) -> Iterator[Sample]:
         """Samples `start`, `start + 1`, ... of shard `number`. Raises Damaged at one that is not as it was written."""
-        shard = self.shards[number]
+        self._check_place(number, start, or_end=True)
+        return self._read(self.shards[number], number, start)
+
+    def _check_place(self, number: int, index: int, *, or_end: bool) -> None:
+        if not 0 <= number < len(self.shards):
+            raise ShardwrightError(f"no sample {number}#{index}: the build has shards 0 to {len(self.shards) - 1}")
+        samples = self.shards[number].samples
+        if not 0 <= index < samples + or_end:
+            raise ShardwrightError(f"no sample {number}#{index}: shard {number} has samples 0 to {samples - 1}")
+
+    def _read(self, shard: Shard, number: int, start: int) -> Iterator[Sample]:
         offsets, signatures = shard.offsets(), shard.signatures()
         with shard.open() as file:
             file.seek(offsets[start])
@@ -102,9 +112,8 @@ class Split:
                 yield Sample(key, number, index, parts)
 
     def fetch(self, number: int, index: int) -> Sample:
-        """Sample `index` of shard `number`."""
-        if not (0 <= number < len(self.shards) and 0 <= index < self.shards[number].samples):
-            raise ShardwrightError(f"no sample {number}#{index}: the build has shards 0..{len(self.shards) - 1}")
+        """Sample `index` of shard `number`. Raises ShardwrightError when there is none."""
+        self._check_place(number, index, or_end=False)
         return next(self.shard(number, index))
 
     def find(self, key: str) -> tuple[int, int]:
@@ -167,13 +176,16 @@ class Build:
         if kind not in (layout.ALL, *layout.METADATA_TYPES):
             raise ShardwrightError(f"no held-out set {kind!r}: one of all, {', '.join(layout.METADATA_TYPES)}")
         if not self.manifest["held_out"]["sets"].get(kind):
-            return
-        path = self.root / layout.validation_dir(kind) / layout.VALIDATION
-        try:
-            with _open(path) as stored, gzip.open(stored) as file:
-                yield from file
-        except (OSError, EOFError, zlib.error) as error:
-            raise Damaged(f"{path}: {error}; restore it from the original") from None
+            return iter(())
+        return _gzip_lines(self.root / layout.validation_dir(kind) / layout.VALIDATION)
+
+
+def _gzip_lines(path: Path) -> Iterator[bytes]:
+    try:
+        with _open(path) as stored, gzip.open(stored) as file:
+            yield from file
+    except (OSError, EOFError, zlib.error) as error:
+        raise Damaged(f"{path}: {error}; restore it from the original") from None
 
 
 def open_build(path: str | Path) -> Build:

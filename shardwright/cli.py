@@ -14,7 +14,7 @@ GROUP = "shardwright.commands"
 """Entry points of this group are `command(argv) -> exit status`; the first line of their docstring is their help."""
 
 _BUILD_SIDE = {"plan": "what a build would do", "build": "run a build"}
-_OK, _FAILED, _USAGE = 0, 1, 2
+_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,6 +28,8 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as head, has seen enough; but nothing was proved to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     except (ShardwrightError, OSError) as error:
         print(f"shardwright: {error}", file=sys.stderr)
         return _FAILED

@@ -1,6 +1,7 @@
 """`shardwright inspect`: look at a build, or at one of its samples."""
 
 import argparse
+import re
 from typing import Any
 
 from shardwright import layout, sidecars
@@ -21,7 +22,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print what was asked for."""
     build = open_build(options.build)
-    print("\n".join(_describe_sample(build, options.sample) if options.sample else _describe_build(build)))
+    print("\n".join(_describe_build(build) if options.sample is None else _describe_sample(build, options.sample)))
     return 0
 
 
@@ -76,7 +77,7 @@ def printable(text: str, keep: str = "\n\t") -> str:
 def _find(build: Build, words: str) -> Sample:
     split = build.split(layout.TRAIN)
     shard, mark, index = words.partition("#")
-    if mark and shard.isdecimal() and index.isdecimal():
+    if mark and re.fullmatch(r"[0-9]{1,9}#[0-9]{1,9}", words):
         return split.fetch(int(shard), int(index))
     try:
         return split.fetch(*split.find(words.lower()))

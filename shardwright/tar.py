@@ -1,6 +1,5 @@
-"""One sample as tar members, and back: POSIX ustar, by the standard library's headers. docs/FORMAT.md section 4."""
+"""One sample as tar members, and back: POSIX ustar, headers by hand. docs/FORMAT.md section 4."""
 
-import tarfile
 from collections.abc import Iterable
 
 from shardwright.errors import Damaged
@@ -10,6 +9,12 @@ END = bytes(2 * BLOCK)
 """The end-of-archive marker that closes a shard."""
 
 SUFFIX = ".tar"
+
+# A header is name (100 bytes), owner, size (12), time, checksum (8), rest; the sum counts the checksum as eight spaces.
+_OWNER = b"0000444\0" + b"0000000\0" * 2
+_TIME = b"00000000000\0"
+_REST = b"0" + bytes(100) + b"ustar\x0000" + bytes(247)
+_SUM = sum(_OWNER + _TIME + _REST) + 8 * ord(" ")
 
 
 def encode(key: str, parts: Iterable[tuple[str, bytes]]) -> bytes:
@@ -43,25 +48,29 @@ def decode(blob: bytes, where: str) -> tuple[str, dict[str, bytes]]:
 
 
 def _header(name: str, size: int) -> bytes:
-    if len(name) > 100:
+    data, digits = name.encode("ascii"), b"%011o\0" % size
+    if len(data) > 100:
         raise ValueError(f"tar member name longer than 100 bytes: {name!r}")
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = size, 0o444
-    return info.tobuf(tarfile.USTAR_FORMAT, "ascii", "strict")
+    if not 0 <= size < 8**11:
+        raise ValueError(f"tar member {name!r}: ustar holds less than 8 GiB, found {size} bytes")
+    checksum = b"%06o\0 " % (_SUM + sum(data) + sum(digits))
+    return data.ljust(100, b"\0") + _OWNER + digits + _TIME + checksum + _REST
 
 
 def _member(blob: bytes, offset: int, where: str) -> tuple[str, bytes, int]:
     header = blob[offset : offset + BLOCK]
     try:
-        info = tarfile.TarInfo.frombuf(header, "ascii", "strict")
-        whole = header == _header(info.name, info.size)
-    except (tarfile.HeaderError, ValueError) as error:
-        raise Damaged(f"{where}: bad tar header at byte {offset} of the sample: {error}") from None
-    start = offset + BLOCK
-    stop = start + info.size
-    padded = stop + -info.size % BLOCK
-    if not whole or padded > len(blob) or blob.count(0, stop, padded) != padded - stop:
+        name, size = header[:100].rstrip(b"\0").decode("ascii"), int(header[124:135], 8)
+        ours = header == _header(name, size)
+    except ValueError:
+        ours = False
+    if not ours:
         raise Damaged(
-            f"{where}: tar member {info.name!r} is not a whole regular file of {info.size} bytes as we write it"
+            f"{where}: bad tar header at byte {offset} of the sample: not one of a regular file of this format"
         )
-    return info.name, blob[start:stop], padded
+    start = offset + BLOCK
+    stop = start + size
+    padded = stop + -size % BLOCK
+    if padded > len(blob) or blob.count(0, stop, padded) != padded - stop:
+        raise Damaged(f"{where}: tar member {name!r} is not a whole regular file of {size} bytes")
+    return name, blob[start:stop], padded

@@ -8,17 +8,15 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shardwright import canonical, fingerprint, indexes, layout, order
-from shardwright.build import Build, open_build
+from shardwright import canonical, fingerprint, funnel, indexes, layout, order
+from shardwright.build import Build, Shard, open_build
 from shardwright.errors import Damaged, ShardwrightError
 from shardwright.verify_held_out import check_held_out
 from shardwright.verify_shard import Rules, ShardProof, check_shard
 
-_FATES = ("rejected", "excluded", "dropped", "held_out", "held_out_twin", "duplicate", "train")
 _WRONG_SHAPE = (
     *(OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
     struct.error,
@@ -63,7 +61,7 @@ def verify(build: Build, workers: int = 1, say: Callable[[str], object] = lambda
             found = [str(error)]
         except _WRONG_SHAPE as error:
             found = [f"{name.partition(':')[0]}: cannot be checked: {error!r}"]
-        problems += found
+        problems += [problem for problem in found if problem not in problems]
         if not found:
             say(f"ok     {name}")
     return problems
@@ -98,7 +96,6 @@ def _present(root: Path) -> set[str]:
 
 def _check_counts(manifest: dict[str, Any]) -> list[str]:
     counts, inputs = manifest["counts"], manifest["inputs"]
-    fates = {fate: sum(counts[fate].values()) if isinstance(counts[fate], dict) else counts[fate] for fate in _FATES}
     facts = {
         "rows of the inputs": (sum(item["rows"] for item in inputs), counts["read"]),
         "inputs": (len(inputs), counts["inputs"]),
@@ -108,10 +105,8 @@ def _check_counts(manifest: dict[str, Any]) -> list[str]:
     problems = [
         f"manifest.json: {one} {what}, the counts say {other}" for what, (one, other) in facts.items() if one != other
     ]
-    if counts["read"] != sum(fates.values()):
-        terms = " + ".join(f"{fate} {count}" for fate, count in fates.items())
-        problems.append(f"manifest.json: read {counts['read']} rows, but {terms} = {sum(fates.values())}")
-    return problems
+    law = funnel.broken_law(counts)
+    return [*problems, f"manifest.json: {law}"] if law else problems
 
 
 def _check_settings(build: Build) -> list[str]:
@@ -128,6 +123,8 @@ def _check_settings(build: Build) -> list[str]:
 
 def _check_lines(build: Build) -> list[str]:
     split, count = build.manifest["splits"]["train"], len(build.shards)
+    if not count:
+        return ["shards.jsonl: no shards"]
     bounds = order.shard_bounds(split["samples"], count)
     lines = (build.root / layout.SHARDS).read_bytes().splitlines(keepends=True)
     problems: list[str] = []
@@ -178,12 +175,25 @@ def _check_samples(build: Build, workers: int) -> list[str]:
 
 
 def _proofs(build: Build, workers: int) -> Iterator[ShardProof]:
-    check = partial(check_shard, rules=Rules.of(build))
-    if workers <= 1:
-        yield from map(check, build.shards)
+    rules = Rules.of(build)
+    if workers <= 1 or len(build.shards) <= 1:
+        yield from (check_shard(shard, rules) for shard in build.shards)
         return
-    with ProcessPoolExecutor(min(workers, len(build.shards))) as pool:
-        yield from pool.map(check, build.shards)
+    with ProcessPoolExecutor(min(workers, len(build.shards)), initializer=_take_rules, initargs=(rules,)) as pool:
+        yield from pool.map(_check_by_rules, build.shards)
+
+
+_rules: Rules
+"""In a worker process: what its shards are checked by, sent once, because the struck list may be long."""
+
+
+def _take_rules(rules: Rules) -> None:
+    global _rules
+    _rules = rules
+
+
+def _check_by_rules(shard: Shard) -> ShardProof:
+    return check_shard(shard, _rules)
 
 
 def _check_indexes(build: Build) -> list[str]:
@@ -198,7 +208,13 @@ def _check_indexes(build: Build) -> list[str]:
 
 
 def _differ(what: str, found: object, expected: object) -> list[str]:
-    return [] if found == expected else [f"{what}: found {str(found)[:200]}, expected {str(expected)[:200]}"]
+    """What differs, if anything; of two dicts, the keys that do."""
+    if found == expected:
+        return []
+    if isinstance(found, dict) and isinstance(expected, dict):
+        keys = sorted(key for key in {*found, *expected} if found.get(key) != expected.get(key))
+        return [line for key in keys for line in _differ(f"{what} {key}", found.get(key), expected.get(key))]
+    return [f"{what}: found {str(found)[:200]}, expected {str(expected)[:200]}"]
 
 
 def _load(path: Path) -> Any:

@@ -72,13 +72,13 @@ class Forger:
         for path in (self.root / layout.TRAIN).iterdir():
             path.unlink()
         lines = [self._write_shard(number) for number in range(len(self.samples))]
+        self._count(lines)
         self.write_lines(lines)
         index = json.loads((self.root / layout.SHARD_INDEX).read_bytes())
         index["shardlist"] = [
             {"url": line["file"], "nsamples": line["num_sequences"], "filesize": line["bytes"]} for line in lines
         ]
         self.write_json(layout.SHARD_INDEX, index)
-        self._count(lines)
 
     def lines(self) -> list[dict[str, Any]]:
         """shards.jsonl."""
@@ -95,7 +95,9 @@ class Forger:
         """disallow.json, with its digest; `changes` are put in before that."""
         value = json.loads((self.root / layout.DISALLOW).read_bytes())
         value |= {"build": self.manifest["build_id"], "align": _sha256(sample.key for sample in self.all())}
+        counts = self.manifest["counts"]
         value |= {"samples": len(self.all()), "shards": len(self.samples)}
+        value["counts"] = {fate: counts[fate] for fate in ("held_out", "held_out_twin", "duplicate")}
         value |= {"lists": [f"sha256:{canonical.file_digest(self.root / layout.STRUCK)}"], **changes}
         del value["digest"]
         self.write_json(layout.DISALLOW, value | {"digest": canonical.digest(value)})

@@ -217,6 +217,16 @@ def test_changed_shards_jsonl_is_damaged(out: Path) -> None:
         shardwright.open(out).split("train")
 
 
+@pytest.mark.parametrize("file", ["../train-00000-of-00003.tar", "/etc/passwd", SHARD, 5])
+def test_a_line_that_leads_elsewhere_is_damaged(out: Path, file: object) -> None:
+    forger = Forger(out)
+    first, *rest = forger.lines()
+    forger.write_lines([first | {"file": file}, *rest])
+    forger.seal()
+    with pytest.raises(Damaged, match=r"shards\.jsonl: line 1 names "):
+        shardwright.open(out).split("train")
+
+
 @pytest.mark.parametrize("index", [0, 3, 7])
 def test_a_flipped_byte_is_damaged_and_the_samples_before_it_are_not(out: Path, index: int) -> None:
     split = shardwright.open(out).split("train")

@@ -162,7 +162,7 @@ def test_a_damaged_sample_is_one_paragraph(out: Path, capsys: Capture) -> None:
 def test_a_cut_src_is_one_paragraph(out: Path, capsys: Capture) -> None:
     path = out / "train/train-00000-of-00003.src"
     path.write_bytes(path.read_bytes()[:24])
-    assert str(path) in _refusal(capsys, "inspect", str(out), "0#5")
+    assert str(path) in _refusal(capsys, "inspect", str(out), "0#2")
 
 
 def test_a_src_that_names_no_input_is_one_paragraph(out: Path, capsys: Capture) -> None:

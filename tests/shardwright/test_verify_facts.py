@@ -225,3 +225,12 @@ def test_a_file_of_the_wrong_shape_is_a_problem_and_no_crash(out: Path, name: st
     forger.manifest["build_id"] = canonical.file_digest(out / layout.SHARDS)
     forger.seal()
     assert wrong(verdict(out))
+
+
+def test_a_build_without_a_sample_is_found(out: Path) -> None:
+    forger = Forger(out)
+    forger.samples = []
+    forger.write_train()
+    forger.manifest["types"]["train"] = {}
+    forger.seal()
+    assert wrong(verdict(out))

@@ -1,5 +1,7 @@
 """Forged held-out sets, under a seal that agrees with them: only the proof of the sets themselves can find them."""
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,12 @@ def a_text_that_is_not_struck(forger: Forger) -> None:
 def an_empty_struck_list(forger: Forger) -> None:
     forger.struck = []
     forger.write_held_out()
+
+
+@forgery("held-out set all, row 5 is not canonical")
+def rows_that_are_not_canonical(forger: Forger) -> None:
+    text = "".join(json.dumps(row) + "\n" for row in forger.held_out["all"]).encode()
+    (forger.root / layout.validation_dir("all") / layout.VALIDATION).write_bytes(gzip.compress(text, mtime=0))
 
 
 @forgery("struck.bin", "sorted")

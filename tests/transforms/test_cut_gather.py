@@ -66,12 +66,13 @@ def test_shards_laid_end_to_end_are_all_training_samples_in_the_global_order(tmp
 
 
 def test_tasks_are_numbered_shards_first_then_sets_by_name(tmp_path: Path) -> None:
-    held = [row("a", "1", ["html"]), row("b", "2", ["html", "url"]), row("c", "3", ["title"])]
+    first, second, third = sorted(["a", "b", "c"], key=salted)
+    held = [row(first, "1", ["url", "html"]), row(second, "2", ["entity", "html"]), row(third, "3", ["title"])]
     chain = Chain(tmp_path, {"a.jsonl": held, "b.jsonl": documents(5)}, ["a.jsonl"])
     tasks = chain.cut()
-    assert [number for number, _ in tasks] == [0, 1, 2, 3, 4]
-    assert [value.get("set") for _, value in tasks] == [None, None, "all", "html", "url"]
-    assert cut_of(chain)["sets"] == {"all": 2, "html": 2, "url": 1}, "a type that no held-out row has gets no set"
+    assert [number for number, _ in tasks] == [0, 1, 2, 3, 4, 5]
+    assert [value.get("set") for _, value in tasks] == [None, None, "all", "entity", "html", "url"]
+    assert cut_of(chain)["sets"] == {"all": 2, "entity": 1, "html": 2, "url": 1}, "a type of no held-out row has no set"
 
 
 def test_without_held_out_documents_there_is_no_set(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from transforms.stages.funnel import FATES, broken_law, build_counts, show_counts, total
+from shardwright.funnel import FATES, broken_law, total
+from transforms.stages.funnel import build_counts, show_counts
 
 
 def an_input(rows: int, *, damage: bool = False, **reasons: dict[str, int]) -> dict[str, Any]:

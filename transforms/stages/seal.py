@@ -14,9 +14,9 @@ from typing import Any
 import apache_beam as beam
 
 from shardwright import canonical, indexes, layout
+from shardwright.funnel import broken_law
 from shardwright.order import KEY_BYTES
 from transforms.stages.exchange import Element, exchange
-from transforms.stages.funnel import broken_law
 from transforms.stages.held_out_sets import Cards
 from transforms.stages.spec import BuildSpec, Input
 from transforms.stages.work import BuildRefused, bytes_facts, publish, read_by_digest, read_json, take_back, work_path
