@@ -10,9 +10,9 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 
 import apache_beam as beam
+import psutil
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.c4_html import BuildC4Html
@@ -82,8 +82,8 @@ def _obituary(root: str, cause: str) -> str:
 
 def _alive(pid: int) -> bool:
     try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
 
 

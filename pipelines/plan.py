@@ -54,7 +54,14 @@ def make_plan(config: Config) -> Plan:
 
 def worker_count(runner: Runner) -> int:
     """Worker processes that `runner` asks for."""
-    return len(os.sched_getaffinity(0)) if runner.workers == "all" else runner.workers
+    return usable_cores() if runner.workers == "all" else runner.workers
+
+
+def usable_cores() -> int:
+    """Processors that this process may use; all of them where the system cannot say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def list_inputs(patterns: tuple[str, ...], held_out_patterns: tuple[str, ...]) -> tuple[Input, ...]:

@@ -2,7 +2,6 @@
 
 import argparse
 import difflib
-import os
 from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
@@ -14,7 +13,7 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipelines.config import Runner
-from pipelines.plan import worker_count
+from pipelines.plan import usable_cores, worker_count
 from shardwright.errors import ShardwrightError
 
 LOCAL = ("DirectRunner", "FnApiRunner")
@@ -57,7 +56,7 @@ def make_runner(options: PipelineOptions) -> PipelineRunner:
 
 def forked_workers(options: PipelineOptions) -> int:
     """How many worker processes the local runner needs: none on another runner, and for one worker its own process."""
-    count = options.view_as(DirectOptions).direct_num_workers or len(os.sched_getaffinity(0))
+    count = options.view_as(DirectOptions).direct_num_workers or usable_cores()
     return count if _is_local(options) and count > 1 else 0
 
 
