@@ -5,6 +5,7 @@ a payload in a GroupByKey costs five times its size in memory on the local runne
 state or finish_bundle: each of them breaks on one of the engines that this chain must run on unchanged.
 """
 
+import errno
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -37,6 +38,17 @@ class _Call(Generic[S]):
         except ShardwrightError as error:
             publish(work_path(self.root, FAILURE), str(error).encode())
             raise
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):  # what was half written is gone by now: a line fits again
+                publish(work_path(self.root, FAILURE), _full_disk(self.root, error).encode())
+            raise
+
+
+def _full_disk(root: str, error: OSError) -> str:
+    return (
+        f"{root}: {error.strerror}. A build needs about 2.2 times its samples there until it is sealed. Nothing was "
+        "published; finished work is kept: free some space and give the same command again"
+    )
 
 
 def exchange(
