@@ -1,6 +1,4 @@
-"""What a person sees while a build runs: bars on a terminal, a line now and then elsewhere. Fed by the workers' side
-channel.
-"""
+"""What a person sees while a build runs: bars on a terminal, a line now and then elsewhere."""
 
 import json
 import time

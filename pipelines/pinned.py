@@ -1,6 +1,4 @@
-"""What a build pinned in `_work/` at its first start: its configuration and its input listing. Every later start must
-agree.
-"""
+"""What a build pinned in `_work/` at its first start: its configuration and its input listing."""
 
 import json
 from dataclasses import asdict, replace

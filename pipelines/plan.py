@@ -81,9 +81,7 @@ def list_inputs(patterns: tuple[str, ...], held_out_patterns: tuple[str, ...]) -
 
 
 def pack_units(inputs: tuple[Input, ...]) -> tuple[tuple[Input, ...], ...]:
-    """Whole inputs, small neighbours together, largest unit first; depends on the listing alone, never on the
-    workers.
-    """
+    """Whole inputs, small neighbours together, largest unit first; depends on the listing alone, not the workers."""
     target = min(_UNIT_BYTES, sum(item.bytes for item in inputs) // _UNITS_WANTED)
     units: list[list[Input]] = []
     size = 0

@@ -1,6 +1,4 @@
-"""The supervisor: the command that a person started. It pins the build, watches the engine process, and never
-outlives or leaks it.
-"""
+"""The supervisor: what a person started. It pins the build, watches the engine and leaves no process behind."""
 
 import fcntl
 import os

@@ -1,6 +1,4 @@
-"""What shardwright raises on purpose: one base class, so that a trainer or a command line can tell our words from a
-crash.
-"""
+"""What shardwright raises on purpose: one base class, so that whoever calls can tell our words from a crash."""
 
 
 class ShardwrightError(Exception):

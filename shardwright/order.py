@@ -34,9 +34,7 @@ def order_key(seed: int, id16: bytes) -> bytes:
 
 
 def salted_hash(salt: str, id16: bytes) -> bytes:
-    """The 16 bytes that choose and order held-out documents; its salt is its own, so the shuffle seed does not move
-    them.
-    """
+    """The 16 bytes that choose and order held-out documents; the shuffle seed does not move them."""
     return xxh3_128_digest(frame(salt) + id16)
 
 
@@ -61,7 +59,5 @@ def sample_digest(sample: bytes) -> bytes:
 
 
 def shard_bounds(samples: int, shards: int) -> list[tuple[int, int]]:
-    """Global ranks `[k*n//N, (k+1)*n//N)` of every shard: sizes differ by at most one, none is empty if samples >=
-    shards.
-    """
+    """Global ranks `[k*n//N, (k+1)*n//N)` of every shard: sizes differ by at most one sample."""
     return [(k * samples // shards, (k + 1) * samples // shards) for k in range(shards)]

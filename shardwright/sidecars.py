@@ -15,9 +15,7 @@ STRUCK_ROW = struct.Struct("<16s16s")
 
 
 def pack_idx(lengths: Iterable[int]) -> bytes:
-    """Offsets of samples of these lengths laid end to end, then of their end: u64 LE, one more than there are
-    samples.
-    """
+    """Offsets of samples of these lengths laid end to end, then of their end: u64 LE, one more than samples."""
     offsets = [0]
     for length in lengths:
         offsets.append(offsets[-1] + length)
@@ -35,9 +33,7 @@ def unpack_idx(data: bytes, where: str) -> Sequence[int]:
 
 
 def read_rows(path: Path, row: struct.Struct) -> list[tuple]:  # type: ignore[type-arg]
-    """All rows of a `.sig`, a `.src` or the struck list; raises Damaged when the file is missing or not a whole
-    number of rows.
-    """
+    """All rows of a `.sig`, a `.src` or the struck list. Raises Damaged when it is missing or ends inside a row."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

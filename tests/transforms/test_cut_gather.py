@@ -211,6 +211,13 @@ def test_a_read_takes_no_more_along_than_it_wants_and_one_gap(tmp_path: Path, mo
     assert reads(chain, rows[::2], 1 << 30) == [19 * length]
 
 
+def test_a_gap_is_at_most_an_eighth_of_a_batch(tmp_path: Path) -> None:
+    """Batches are read from many runs, each of which may take a gap along."""
+    chain, rows, length = equal_samples(tmp_path)
+    assert reads(chain, rows[::4], 24 * length) == [5 * length, 5 * length, length]
+    assert reads(chain, rows[::4], 23 * length) == [length] * 5
+
+
 def test_a_damaged_payload_is_refused(tmp_path: Path) -> None:
     chain = several_runs(tmp_path)
     rows, selection = survivors(chain), chain.selection()

@@ -1,6 +1,4 @@
-"""Held-out rows as bsmetadata's evaluation loads them: one canonical writer, whatever the shard format.
-docs/FORMAT.md section 5.
-"""
+"""Held-out rows as bsmetadata's evaluation loads them: one canonical writer, whatever the shard format."""
 
 import zlib
 from typing import Protocol

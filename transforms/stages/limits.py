@@ -10,9 +10,7 @@ _SHOWN = 10
 
 
 def refuse_losses(spec: BuildSpec, inputs: tuple[Input, ...], facts: list[Any]) -> None:
-    """Raise BuildRefused when more inputs or rows were rejected than `limits` allows. `facts` run parallel to
-    `inputs`.
-    """
+    """Raise BuildRefused when more inputs or rows were rejected than `limits` allows."""
     damaged = [(item, fact) for item, fact in zip(inputs, facts, strict=True) if fact["damage"]]
     broken = [(item, fact) for item, fact in zip(inputs, facts, strict=True) if fact["rejected"]]
     rows, rejected = sum(fact["rows"] for fact in facts), sum(Counter(fact["rejected"]).total() for fact in facts)

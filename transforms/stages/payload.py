@@ -14,9 +14,7 @@ _GAP_BYTES = 256 << 10
 
 
 def read_samples(spec: BuildSpec, selection: Any, rows: list[Ordered]) -> Iterator[tuple[Ordered, bytes]]:
-    """Each row with its payload, in order; memory is one batch, whatever the shard's size. Raises BuildRefused at
-    damage.
-    """
+    """Each row with its payload, in order; memory is one batch, whatever the shard's size."""
     for batch in _batches(rows, spec.batch_bytes):
         blobs: dict[int, bytes] = {}
         order_by_place = sorted(range(len(batch)), key=lambda index: batch[index][3:5])

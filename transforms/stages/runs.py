@@ -135,9 +135,7 @@ class RunWriter:
 
 
 def _table(rows: list[bytes], starts: list[int]) -> bytes:
-    """256 entries: how many of the sorted `rows` fall into each bucket, where its payload starts, the digest of its
-    rows.
-    """
+    """256 entries: how many of the sorted `rows` fall into each bucket, where its payload starts, their digest."""
     table, first = [], 0
     for bucket in range(BUCKETS):
         last = first

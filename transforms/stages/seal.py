@@ -1,6 +1,4 @@
-"""Stage 6, Seal: prove the counts, write the manifest, move everything into place, and COMMIT last. docs/FORMAT.md
-section 4.
-"""
+"""Stage 6, Seal: prove the counts, write the manifest, move everything into place, and COMMIT last."""
 
 import hashlib
 import json
@@ -33,9 +31,7 @@ class SealSettings:
 
 @dataclass(kw_only=True, eq=False)
 class Seal(beam.PTransform):
-    """The facts of all shards and held-out sets, as key 0, to one element: (0, {build_id}). Without it, there is no
-    dataset.
-    """
+    """The facts of all shards and held-out sets, as key 0, to one element: (0, {build_id})."""
 
     spec: BuildSpec
     inputs: tuple[Input, ...]
@@ -47,9 +43,7 @@ class Seal(beam.PTransform):
 
 
 def seal(settings: SealSettings, _: int, references: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Check every law, then publish. Raises BuildRefused, with the numbers that differ, before anything has a final
-    name.
-    """
+    """Check every law, then publish. Raises BuildRefused, with the numbers that differ."""
     root, folder = Path(settings.spec.root), work_path(settings.spec.root)
     if (root / layout.COMMIT).exists():  # an engine may run a bundle twice
         yield 0, {"build_id": canonical.loads((root / layout.MANIFEST).read_bytes())["build_id"]}

@@ -144,9 +144,7 @@ def _digest(path: Path) -> str:
 
 
 def _make_run(settings: SpillSettings, inputs: list[Input], name: str) -> dict[str, Any]:
-    """Read the unit; when an input proves damaged, read it again without that one, so that no row of it is in the
-    run.
-    """
+    """Read the unit; when an input proves damaged, read it again without that one, so that none of its rows is in."""
     damaged: dict[int, InputDamaged] = {}
     while True:
         try:
@@ -241,9 +239,7 @@ def _reject(record: Rejected, item: Input, facts: InputFacts, log: "RejectedLog"
 
 
 def _place(settings: SpillSettings, document: Document, item: Input, facts: InputFacts, run: RunWriter) -> None:
-    """Give a readable row its key and its bytes. A dropped row of a held-out input leaves its key and text: they
-    still bar twins.
-    """
+    """Give a readable row its key and its bytes. Of a held-out input, a dropped one bars its twins."""
     spec, flags, sample = settings.spec, FROM_HELD_OUT_INPUT if item.held_out else 0, b""
     id16 = order.id_digest(spec.id_fields, document.values)
     key = order.order_key(spec.seed, id16)

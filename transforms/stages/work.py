@@ -1,6 +1,4 @@
-"""Files under `_work/`: written under a temporary name, published whole by a rename. Nothing half-written has a final
-name.
-"""
+"""Files under `_work/`: written under a temporary name, published whole by a rename."""
 
 import hashlib
 import json
