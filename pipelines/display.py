@@ -43,6 +43,11 @@ def stage_of(counts: Counter[str]) -> str:
     return begun[-1] if begun else _STARTING
 
 
+def _written(counts: Counter[str]) -> int:
+    """Never more than planned: an engine that runs a bundle twice writes twice."""
+    return min(counts["bytes_written"], counts["bytes_planned"])
+
+
 class Display:
     """Follows one build between `__enter__` and `__exit__`; `update` may be called as often as one likes."""
 
@@ -72,7 +77,8 @@ class Display:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bars.stop()
+        if self._console.is_terminal:
+            self._bars.stop()
 
     def update(self) -> None:
         """Show what the workers say now."""
@@ -94,7 +100,7 @@ class Display:
             self._write = self._bars.add_task("write", total=counts["bytes_planned"], note="")
         if self._write is not None:
             note = f"{counts['gather.done']} files, {counts['samples_written']:,} samples"
-            self._bars.update(self._write, completed=min(counts["bytes_written"], counts["bytes_planned"]), note=note)
+            self._bars.update(self._write, completed=_written(counts), total=counts["bytes_planned"], note=note)
 
     def _print_line(self, counts: Counter[str]) -> None:
         now, stage = time.monotonic(), stage_of(counts)
@@ -114,7 +120,7 @@ class Display:
             f"{counts['documents']:,} documents",
         ]
         if planned:
-            words.append(f"- {counts['bytes_written'] / 1e6:.1f} of {planned / 1e6:.1f} MB written")
+            words.append(f"- {_written(counts) / 1e6:.1f} of {planned / 1e6:.1f} MB written")
         elif read:
             words.append(f"- about {seconds * (self._plan.bytes / read - 1):.0f} s of reading to go")
         return " ".join(words)

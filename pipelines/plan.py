@@ -1,9 +1,10 @@
 """From a config to what would run: the inputs that are there, the work units, the fingerprint. Touches nothing."""
 
+import fnmatch
 import glob
 import os
+import re
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,6 +19,7 @@ from transforms.stages.spec import BuildSpec, HeldOut, Input
 _UNIT_BYTES = 64 << 20
 """Small files are packed into one work unit up to this size; a larger file is a unit of its own."""
 _UNITS_WANTED = 64
+_MOST_SPELLINGS = 1_000_000
 
 
 class PlanRefused(ShardwrightError):
@@ -65,17 +67,20 @@ def usable_cores() -> int:
 
 
 def list_inputs(patterns: tuple[str, ...], held_out_patterns: tuple[str, ...]) -> tuple[Input, ...]:
-    """Every file that matches, once, sorted by path. A pattern that matches nothing is refused."""
-    found: set[str] = set()
+    """Every file that matches, once however it is spelled, by path. A pattern that matches nothing is refused."""
+    found: dict[str, str] = {}
     for pattern in patterns:
-        matches = [path for path in _expand(pattern) if os.path.isfile(path)]
+        spellings = _spellings(pattern, "input.files")
+        matches = [
+            path for spelling in spellings for path in glob.glob(spelling, recursive=True) if os.path.isfile(path)
+        ]
         if not matches:
-            raise PlanRefused(
-                f"input.files: {pattern!r} matches no file (relative to {Path.cwd()}); correct the pattern or take "
-                "it out"
-            )
-        found.update(map(os.path.normpath, matches))
-    uris = sorted(found)
+            where = f"relative to {Path.cwd()}"
+            raise PlanRefused(f"input.files: {pattern!r} matches no file ({where}); correct the pattern or take it out")
+        for path in map(os.path.normpath, matches):
+            absolute = os.path.abspath(path)
+            found[absolute] = min(path, found.get(absolute, path))
+    uris = sorted(found.values())
     barred = _held_out(uris, held_out_patterns)
     return tuple(_input(number, uri, uri in barred) for number, uri in enumerate(uris))
 
@@ -95,20 +100,20 @@ def pack_units(inputs: tuple[Input, ...]) -> tuple[tuple[Input, ...], ...]:
     return tuple(map(tuple, units))
 
 
-def _expand(pattern: str) -> list[str]:
+def _spellings(pattern: str, key: str) -> list[str]:
+    """The patterns without braces that `pattern` stands for."""
     try:
-        spellings = bracex.expand(pattern, limit=1_000_000)
+        return list(bracex.expand(pattern, limit=_MOST_SPELLINGS))
     except bracex.ExpansionLimitException:
-        raise PlanRefused(
-            f"input.files: {pattern!r} stands for more than a million names; use * instead of braces"
-        ) from None
-    return [path for spelling in spellings for path in glob.glob(spelling, recursive=True)]
+        raise PlanRefused(f"{key}: {pattern!r} stands for more than {_MOST_SPELLINGS:,} names; use * instead") from None
 
 
 def _held_out(uris: list[str], patterns: tuple[str, ...]) -> set[str]:
     barred: set[str] = set()
     for pattern in patterns:
-        matches = [uri for uri in uris if any(_matches(uri, spelling) for spelling in bracex.expand(pattern))]
+        spellings = _spellings(pattern, "held_out.files")
+        name, path = _any_of(spellings), _any_of([os.path.abspath(item) for item in spellings])
+        matches = [uri for uri in uris if name.match(PurePath(uri).name) or path.match(os.path.abspath(uri))]
         if not matches:
             raise PlanRefused(
                 f"held_out.files: {pattern!r} matches none of the {len(uris)} inputs, by base name or by path; a "
@@ -118,8 +123,8 @@ def _held_out(uris: list[str], patterns: tuple[str, ...]) -> set[str]:
     return barred
 
 
-def _matches(uri: str, pattern: str) -> bool:
-    return fnmatchcase(PurePath(uri).name, pattern) or fnmatchcase(uri, os.path.normpath(pattern))
+def _any_of(patterns: list[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, patterns)))
 
 
 def _input(number: int, uri: str, is_held_out: bool) -> Input:

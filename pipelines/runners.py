@@ -2,7 +2,7 @@
 
 import argparse
 import difflib
-from typing import Any
+from typing import Any, NoReturn
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.portability.api import beam_provision_api_pb2
@@ -26,14 +26,16 @@ class OptionsRefused(ShardwrightError):
 
 def beam_options(runner: Runner, arguments: list[str]) -> PipelineOptions:
     """The options of the config, then the words after `--`; raises OptionsRefused at one that Beam does not know."""
+    parser = _parser()
+    _refuse_unknown(parser, [f"--{name}" for name in runner.options])
     flags = [flag for name, value in runner.options.items() for flag in _flags(name, value)] + arguments
-    unknown = [word for word in _parser().parse_known_args(flags)[1] if word.startswith("-")]
-    if unknown:
-        raise OptionsRefused(_unknown_message(unknown))
+    _refuse_unknown(parser, parser.parse_known_args(flags)[1])
     options = PipelineOptions(flags)
     direct = options.view_as(DirectOptions)
     if not any(flag.startswith("--direct_num_workers") for flag in flags):
         direct.direct_num_workers = worker_count(runner)
+    if direct.direct_num_workers < 0:
+        raise OptionsRefused(f"--direct_num_workers={direct.direct_num_workers}: expected 0 (all cores) or more")
     return options
 
 
@@ -71,8 +73,15 @@ def _flags(name: str, value: Any) -> list[str]:
     return [f"--{name}={item}" for item in values]
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse ends the process at a value that it cannot read; here that is a problem with words."""
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionsRefused(f"Beam options: {message}")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    parser = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for cls in _subclasses(PipelineOptions):
         if "_add_argparse_args" in vars(cls):
             cls._add_argparse_args(parser)
@@ -83,10 +92,13 @@ def _subclasses(cls: type[PipelineOptions]) -> list[type[PipelineOptions]]:
     return [found for child in cls.__subclasses__() for found in (child, *_subclasses(child))]
 
 
-def _unknown_message(unknown: list[str]) -> str:
-    known = [option for action in _parser()._actions for option in action.option_strings]
+def _refuse_unknown(parser: argparse.ArgumentParser, words: list[str]) -> None:
+    known = [option for action in parser._actions for option in action.option_strings]
     lines = []
-    for word in unknown:
-        near = difflib.get_close_matches(word.partition("=")[0], known, n=1)
-        lines.append(f"{word}: no Beam option" + (f"; did you mean {near[0]}?" if near else ""))
-    return "\n".join(lines)
+    for word in words:
+        name = word.partition("=")[0]
+        if name not in known or "=" in word:
+            near = difflib.get_close_matches(f"--{name.lstrip('-')}", known, n=1)
+            lines.append(f"{word}: no Beam option" + (f"; did you mean {near[0]}?" if near else ""))
+    if lines:
+        raise OptionsRefused("\n".join(lines))

@@ -4,6 +4,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from pipelines.plan import Plan, worker_count
 from pipelines.supervise import Usage
@@ -17,7 +18,7 @@ def print_plan(plan: Plan, console: Console) -> None:
     """What would run: inputs, units, shards, held-out, fingerprint."""
     table = Table("input", "MB", "held out", title=None, box=None, header_style="bold")
     for item in plan.inputs[:_SHOWN]:
-        table.add_row(item.uri, f"{item.bytes / 1e6:,.2f}", "yes" if item.held_out else "")
+        table.add_row(Text(item.uri), f"{item.bytes / 1e6:,.2f}", "yes" if item.held_out else "")
     console.print(table)
     if len(plan.inputs) > _SHOWN:
         console.print(f"... and {len(plan.inputs) - _SHOWN:,} more")

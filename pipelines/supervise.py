@@ -26,6 +26,7 @@ from transforms.stages.work import FAILURE, BuildRefused, work_path
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 5.0
 LOG = "engine.log"
+SCRATCH = "tmp"
 
 
 class Interrupted(ShardwrightError):
@@ -73,7 +74,8 @@ def _locked(root: str) -> Iterator[None]:
 
 
 def _forget_last_attempt(root: str) -> None:
-    shutil.rmtree(work_path(root, FOLDER), ignore_errors=True)
+    for name in (FOLDER, SCRATCH):
+        shutil.rmtree(work_path(root, name), ignore_errors=True)
     work_path(root, FAILURE).unlink(missing_ok=True)
     for leftover in work_path(root).rglob("*.tmp"):
         leftover.unlink(missing_ok=True)
@@ -82,7 +84,7 @@ def _forget_last_attempt(root: str) -> None:
 def _run_engine(plan: Plan, display: Display) -> int:
     """Start the engine in a process group of its own and follow it to its end. Returns the peak memory in bytes."""
     root, peak = plan.spec.root, 0
-    scratch = work_path(root, "tmp")
+    scratch = work_path(root, SCRATCH)
     scratch.mkdir(exist_ok=True)
     environment = os.environ | {"TMPDIR": str(scratch)}  # Beam leaves folders behind in it
     with work_path(root, LOG).open("ab") as log, _signals_interrupt(), display:
