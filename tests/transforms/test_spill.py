@@ -488,6 +488,14 @@ def test_a_whole_run_is_not_made_again(tmp_path: Path) -> None:
     assert reader.inputs == 1
 
 
+def test_a_run_without_its_damaged_input_is_not_made_again(tmp_path: Path) -> None:
+    chain = with_damage(tmp_path)
+    chain.read = Counting(chain.read)
+    first, opened = chain.spill(), chain.read.inputs
+    assert chain.spill() == first
+    assert chain.read.inputs == opened
+
+
 @pytest.mark.parametrize("suffix", ["runs/{}.run", "runs/{}.json", "rejected/{}.jsonl.zst"])
 def test_a_run_of_which_a_file_is_gone_is_made_again(tmp_path: Path, suffix: str) -> None:
     chain, reader = counted(tmp_path)
